@@ -76,7 +76,7 @@ def main() -> None:
         "centred blob": lambda x: centre_gaussian(len(x), x.shape[2:]),
         "constant": lambda x: torch.ones(len(x), 8, 8),
     }
-    found, _ = study(model, draw_blocks(96, seed=1), Plan({}, subset=32), maps=maps)
+    found = study(model, draw_blocks(96, seed=1), Plan({}, subset=32), maps=maps)
 
     print(f"a plain CNN, {found.accuracy:.0f}% right on {found.images} test images")
     print(f"{'maps':<21} {'AUROC':>6} {'deletion':>9} {'insertion':>9}")

@@ -103,7 +103,7 @@ def portable_study(run: Path) -> dict[str, Any] | None:
     if evaluator := found.get("evaluator"):
         found["evaluator"] = evaluator | {"run": without_folders(evaluator["run"])}
     notes = [note.replace(str(Path.home()), "~") for note in found["notes"]]  # may name a folder
-    kept = {k: v for k, v in found.items() if k not in ("classes", "run", "class_names")}
+    kept = {k: v for k, v in found.items() if k != "run"}
     return kept | {"notes": notes, "environment": portable(found["environment"])}
 
 

@@ -48,7 +48,7 @@ def explain(
         images: image files, or folders of them. One that cannot be read is skipped.
         run: a run, a saved model, hf:owner/name, or a packaged model by name (the default).
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
-        method: the model's own map, or a post-hoc one through captum.
+        method: the model's own map, or Grad-CAM through captum.
         threshold: where to cut the map for mask and box; all but masks are scaled to [0,1].
         out: a new or empty folder to write to; by default explanations, explanations-2, ...
         overwrite: write to a folder that is not empty, and replace files of the same names.

@@ -13,7 +13,7 @@ import tyro
 from aib.commands.arguments import print_json, rich_table, wide_console
 from aib.config.validation import Precision, check_seed
 from aib.errors import AibError
-from aib.system.files import check_suffix, check_writable, write_json
+from aib.system.files import check_writable, write_json
 from aib.system.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def interpret(
     subset: int = 256,
     quick: bool = False,
     evaluator: Path | None = None,
-    csv: Path | None = None,
     out: Path | None = None,
     overwrite: bool = False,
     batch_size: int = 256,
@@ -57,7 +56,7 @@ def interpret(
 
     Writes interpret.json and figures/ into each run.
 
-    Example: aib interpret runs/plain runs/aib_qt --data cifar10 --foreign svhn --csv images.csv
+    Example: aib interpret runs/plain runs/aib_qt --data cifar10 --foreign svhn
 
     Example: aib interpret runs/masked --evaluator runs/evaluator
 
@@ -73,7 +72,6 @@ def interpret(
         subset: images of the expensive parts, such as localisation and post-hoc maps.
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
-        csv: write the metrics of every image to this .csv file.
         out: folder for the results; by default each run's own.
         overwrite: replace an interpret.json that is there.
         batch_size: images per batch.
@@ -83,7 +81,6 @@ def interpret(
         device: cpu or cuda; by default what there is.
         json: print JSON.
     """
-    from aib.interpret.images import write_image_metrics
     from aib.interpret.metrics.perturb import modifications
     from aib.interpret.runs import feeds_for, foreign_images, study_run
     from aib.interpret.studies import Plan
@@ -91,9 +88,6 @@ def interpret(
     from aib.runs.run import open_runs
     from aib.system.environment import environment
 
-    if csv is not None:
-        check_suffix(csv, ".csv")
-        check_writable(csv)
     check_seed(seed)
     if quick and evaluator is not None:
         raise AibError("--quick skips the parts that the evaluator needs: leave out one of them")
@@ -124,27 +118,25 @@ def interpret(
         if evaluator is not None:
             judge = open_evaluator(evaluator, opened, feeds[0].data.split, device, backbone)
             plan = replace(plan, evaluator=judge, evaluator_name=str(evaluator))
-    studies, per_image = {}, {}
-    for one, feed in zip(opened, feeds, strict=True):
-        study, metrics = study_run(one, feed, plan, str(name), notes, expensive=not quick)
-        studies[one.label], per_image[one.label] = study, metrics
+    studies = {
+        one.label: study_run(one, feed, plan, str(name), notes, expensive=not quick)
+        for one, feed in zip(opened, feeds, strict=True)
+    }
     for folder, study in zip(folders, studies.values(), strict=True):
         write_json(folder / RESULT, study.to_dict())
     pictures = draw(
-        {one.label: one.model for one in opened if per_image[one.label].has_maps},
+        {one.label: one.model for one in opened if studies[one.label].has_maps},
         dict(zip(studies, feeds, strict=True)),
         plan,
         dict(zip(studies, folders, strict=True)),
     )
-    if csv is not None:
-        write_image_metrics(csv, per_image, feeds[0].data)
     if json:
         results = {label: found.to_dict() for label, found in studies.items()}
         print_json({"runs": results, "environment": environment()})
         return
     show(studies, feeds[0], str(name))
     written = [str(folder / RESULT) for folder in folders] + [str(path) for path in pictures]
-    print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
+    print("written: " + ", ".join(written))
 
 
 def open_evaluator(

@@ -121,6 +121,12 @@ def paper_error(model: str, data: str, recipe: Mapping[str, Any] | None = None) 
     return PAPER_ERRORS.get((model, data.partition(":")[0])) if ours else None
 
 
+def paper_scores(model: str, data: str) -> dict[str, float]:
+    """The row of Table 2 for a model and a data set: scores by modification."""
+    rows = PAPER_SCORES.items()
+    return {name: score for (of, on, name), score in rows if (of, on) == (model, data)}
+
+
 def has_papers_form(recipe: Mapping[str, Any]) -> bool:
     """Whether the paper's numbers are comparable; a recipe holds what is not the default."""
     return not OTHER_FORM & set(recipe)

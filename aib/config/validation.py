@@ -55,8 +55,7 @@ Resize = Literal["squash", "crop"]
 Averaging = Literal["probabilities", "logits"]
 Budget = Literal["mean", "image"]  # of the area: for the mean over images, or for each image
 Format = Literal["onnx", "torch-export"]
-PosthocMethod = Literal["gradcam", "integrated_gradients"]
-Method = Literal["own", PosthocMethod]
+Method = Literal["own", "gradcam"]
 THRESHOLD = 0.5  # where `aib explain` cuts a map for its box and mask
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
 import torch
@@ -143,3 +143,25 @@ def mean_estimates(values: Tensor, *, seed: int = 0) -> list[Estimate]:
         return [Estimate(mean) for mean in means.tolist()]
     low, high = ratio_interval(values, torch.ones_like(values), seed=seed)
     return [Estimate(*row) for row in torch.stack([means, low, high], dim=1).tolist()]
+
+
+def ratio_estimates(
+    parts: Mapping[str, tuple[Tensor, Tensor]], *, seed: int = 0
+) -> dict[str, Estimate]:
+    """By name, sum(numerator) / sum(denominator) over images, [N] each, with its interval."""
+    above, below = (torch.stack(side, dim=1).double() for side in zip(*parts.values(), strict=True))
+    ends = [above.sum(dim=0) / below.sum(dim=0), *ratio_interval(above, below, seed=seed)]
+    rows = torch.stack(ends, dim=1).tolist()
+    return {
+        name: Estimate(finite_or_none(value), finite_or_none(low), finite_or_none(high))
+        for name, (value, low, high) in zip(parts, rows, strict=True)
+    }
+
+
+def defined_means(columns: Mapping[str, Tensor], *, seed: int = 0) -> dict[str, Estimate]:
+    """By name, the mean over the images that define it, of [N] with NaN for the others."""
+    parts = {name: (v.nan_to_num(), (~v.isnan()).double()) for name, v in columns.items()}
+    return {
+        name: replace(found, undefined=int(columns[name].isnan().sum()))
+        for name, found in ratio_estimates(parts, seed=seed).items()
+    }

@@ -1,4 +1,4 @@
-"""The kinds of maps that a study compares: the model's own, post-hoc ones and controls."""
+"""The kinds of maps that a study compares: the model's own, Grad-CAM, given ones and controls."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -12,7 +12,7 @@ from aib.interpret.maps import ImagesToMaps, own_maps
 from aib.interpret.measure import MapMaker
 from aib.interpret.metrics.checks import check_finite, count_broken
 from aib.interpret.metrics.controls import centre_gaussian, random_map
-from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients, posthoc_maps
+from aib.interpret.posthoc import gradcam_layer, gradcam_maps, has_captum
 from aib.models.classifier import Classifier
 
 
@@ -24,40 +24,31 @@ def map_makers(
     has_maps: bool,
     seed: int,
 ) -> tuple[dict[str, MapMaker], str | None, list[str]]:
-    """A function for each kind of map, the layer of Grad-CAM, and why a kind is left out."""
+    """A function for each kind of map, the layer of Grad-CAM, and why it is left out."""
     makers: dict[str, MapMaker] = {
         name: partial(given_maps, function) for name, function in given.items()
     }
     if has_maps:
         makers["own"] = lambda x, batch: own_maps(model, x)
-    posthoc, layer, problems = _posthoc(model, feed)
-    makers |= posthoc
+    layer, problems = None, []
+    try:
+        layer = _usable_layer(model, feed)
+        makers["gradcam"] = lambda x, batch: gradcam_maps(model, x, layer=layer)
+    except AibError as error:
+        problems = [str(error)]
     makers["centre"] = lambda x, batch: centre_gaussian(len(x), _size(x), device=x.device)
     makers["random"] = lambda x, batch: random_map(batch.index, _size(x), seed=seed)
     return {kind: partial(_checked, kind, make) for kind, make in makers.items()}, layer, problems
 
 
-def _posthoc(model: Classifier, feed: Batches) -> tuple[dict[str, MapMaker], str | None, list[str]]:
-    """Makers of Grad-CAM and Integrated Gradients, as far as the model has such maps."""
+def _usable_layer(model: Classifier, feed: Batches) -> str:
+    """The layer of Grad-CAM, if captum is there and the model has such maps."""
     if not has_captum():
-        why = "Grad-CAM and Integrated Gradients need captum"
-        return {}, None, [str(missing_extra("posthoc", why))]
+        raise missing_extra("posthoc", "Grad-CAM needs captum")
     x = first_images(model, feed, 1)
-    try:
-        integrated_gradients(partial(model, deterministic=True), x, steps=1)
-    except AibError as error:  # no gradient, so none for Grad-CAM either
-        return {}, None, [str(error)]
-    makers: dict[str, MapMaker] = {}
-    layer, problems = None, []
-    try:
-        layer = gradcam_layer(model, x)
-        makers["gradcam"] = lambda x, batch: posthoc_maps(model, x, "gradcam", layer=layer)
-    except AibError as error:
-        problems.append(str(error))
-    makers["integrated_gradients"] = lambda x, batch: posthoc_maps(
-        model, x, "integrated_gradients", chunk=feed.batch_size
-    )
-    return makers, layer, problems
+    layer = gradcam_layer(model, x)
+    gradcam_maps(model, x, layer=layer)  # raises an error where no gradient leads to it
+    return layer
 
 
 def first_images(model: Classifier, feed: Batches, count: int) -> Tensor:

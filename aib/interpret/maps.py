@@ -26,7 +26,7 @@ from aib.figures.row import Box
 from aib.figures.scale import enlarge
 from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.similarity import scaled_maps
-from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
+from aib.interpret.posthoc import gradcam_layer, gradcam_maps, has_captum
 from aib.models.classifier import Classifier, check_model, model_name
 from aib.models.explanation import Explanation, Region
 from aib.models.modes import evaluating, seeded_evaluation
@@ -55,9 +55,9 @@ def explain(
     `source` is the path of an image file or a list of paths, a PIL image, a uint8 array [H,W,3], or
     a tensor [B,3,H,W] or [3,H,W]: uint8 pixels, or floats normalised as `model(x)` takes them. All
     but floats are resized as the model's preprocessing says. `method` is "own" for the
-    model's own map, or a post-hoc one through captum; "auto" takes Grad-CAM where the model has no
-    map. The noise comes from `seed`, so that the same call gives the same explanation. `samples`
-    are (S, M), by default as many as in evaluation, but S = 2 for a masked model.
+    model's own map, or "gradcam"; "auto" takes Grad-CAM where the model has no map. The noise comes
+    from `seed`, so that the same call gives the same explanation. `samples` are (S, M), by default
+    as many as in evaluation, but S = 2 for a masked model.
 
     `regions` are where the map exceeds `threshold`: the mask of a masked model as it is, any other
     map scaled to [0,1].
@@ -127,8 +127,8 @@ def explain_batch(
 ) -> Explanation:
     """Explain normalised images [B,3,H,W] by one forward pass, in evaluation mode.
 
-    A post-hoc `method` adds captum's passes. "auto" takes the model's own map, otherwise Grad-CAM
-    where captum is installed. Without a map `map` and `method` are None. `seed` fixes the samples;
+    Grad-CAM adds captum's passes. "auto" takes the model's own map, otherwise Grad-CAM where
+    captum is installed. Without a map `map` and `method` are None. `seed` fixes the samples;
     None takes them from the global generator.
     """
     mode = nullcontext() if seed is None else seeded_evaluation(model, seed)
@@ -149,25 +149,11 @@ def explain_batch(
         method = "gradcam" if found.map is None and has_captum() else "own"
     if method == "own":
         return found
-    layer = gradcam_layer(model, x) if method == "gradcam" else None
-    maps = posthoc_maps(model, x, method, found.prediction, layer=layer)
+    layer = gradcam_layer(model, x)
+    maps = gradcam_maps(model, x, found.prediction, layer)
     own = ("sigma", "level_indices", "anchors", "mask", "seen", "bits")
     without: dict[str, Any] = dict.fromkeys(own)
     return replace(found, method=method, layer=layer, map=maps, **without)
-
-
-def make_maps(
-    model: Classifier,
-    x: Tensor,
-    method: Method,
-    target: Tensor | None = None,
-    *,
-    chunk: int | None = None,
-) -> Tensor:
-    """Maps [B,h,w] by one method; post-hoc ones for the predicted class or for `target` [B]."""
-    if method == "own":
-        return own_maps(model, x)
-    return posthoc_maps(model, x, method, target, chunk=chunk)
 
 
 def own_maps(model: nn.Module, x: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The protocol of a study: measures see the same batches, and maps of a batch are made once.
 
 To add a measurement, write one file with a subclass of `Measure`, add the class to
-`studies.MEASURES`, and its result to the fields of `Study`.
+`studies.MEASURES`, its result to `measured`, and a field for it to `Study`.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,6 @@ MapMaker = Callable[[Tensor, Batch], Tensor]  # normalised images [B,3,H,W] to m
 NAMES = {
     "own": "own map",
     "gradcam": "Grad-CAM",
-    "integrated_gradients": "Integrated Gradients",
     "centre": "centre Gaussian (control)",
     "random": "random (control)",
 }
@@ -75,7 +74,7 @@ class View:
 
 
 class Measure:
-    """One measurement: it takes batches, and gives fields of `Study`, columns and tables."""
+    """One measurement: it takes batches, and gives fields of `Study` and tables."""
 
     title: ClassVar[str]  # on the progress bar
     needs: ClassVar[frozenset[str]] = frozenset()  # left out where `Context.has` lacks one
@@ -85,11 +84,6 @@ class Measure:
     def __init__(self, context: Context) -> None:
         self.context = context
 
-    @property
-    def cost(self) -> int:
-        """About how many forward passes an image takes, for the progress bar."""
-        return 1
-
     def update(self, view: View) -> None:
         """Add a batch."""
 
@@ -98,10 +92,6 @@ class Measure:
 
     def fields(self) -> dict[str, Any]:
         """The result: fields of `Study`."""
-        return {}
-
-    def columns(self) -> dict[str, Tensor]:
-        """One value per image by name, [N] each."""
         return {}
 
     @staticmethod
@@ -122,7 +112,7 @@ def run_measures(
             for measure in measures:
                 if turn < measure.passes:
                     (measure.update_again if turn else measure.update)(view)
-                    tick(measure.title, measure.cost * len(batch.index))
+                    tick(measure.title, len(batch.index))
     return measures
 
 

@@ -1,6 +1,6 @@
-"""What the measurements of one model's map found: plain values, for results, verdict and tables."""
+"""What each measure of one model's maps finds: plain values, as interpret.json holds them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aib.evaluation.intervals import Estimate, FlatResults
@@ -9,6 +9,7 @@ SWAPS = ("same_class", "other_class")
 # A drop of accuracy below one point counts as no harm: a choice, named in every verdict.
 HARM = 0.01
 ROOM = 5  # accuracy above chance, in multiples of the harm, below which there is nothing to lose
+KEPT = 0.3  # of the pixels: the share of the evaluator's curve that the verdict reads
 # The verdict's rules (`cleared`, `reads_the_map`).
 MARGIN = 0.02  # above chance, that the map may be followed
 FOLLOWED = 0.6  # of the second control's decisions, at least
@@ -133,8 +134,6 @@ class MaskUse(FlatResults):
     rounded: Estimate  # the same with m rounded to 0 or 1
     shifted: Estimate  # the map moved by one cell
     blurred: Estimate  # the map averaged over 3 x 3 cells
-    prediction_changes: float  # images whose prediction differs between 4 noise samples
-    probability_std: float  # of the predicted class's probability, mean over images
     nearly_closed: float | None = None  # images whose mask keeps less than 2% of the pixels
     faint_bits: float | None = None  # bits through pixels with m < 0.5; None without any bits
 
@@ -147,5 +146,104 @@ class LayerChange:
     # None where no image defines it, as where all maps became NaN
     cosine: float | None  # of the min-max scaled maps
     pearson: float | None  # the centred cosine
-    spearman: float | None
-    flat: int  # images whose map is flat before or after: pearson and spearman leave them out
+    flat: int  # images whose map is flat before or after: pearson leaves them out
+
+
+@dataclass(frozen=True)
+class Stability(FlatResults):
+    """What one modification did. Percentages; a model without maps has the first two only."""
+
+    accuracy: float
+    prediction_consistent: Estimate
+    score: dict[float, Estimate] = field(default_factory=dict)  # by threshold of the cosine
+    centred: dict[float, Estimate] = field(default_factory=dict)  # of the centred cosine
+    centred_mean: Estimate | None = None
+    centred_undefined: float | None = None
+    contrast: float | None = None
+    contrast_modified: float | None = None
+    flat: float | None = None
+    flat_modified: float | None = None
+    images: float | None = None
+
+
+@dataclass(frozen=True)
+class Located(FlatResults):
+    """One kind of map against the masks: shares from 0 to 1."""
+
+    images: float
+    pointing: Estimate
+    energy: Estimate
+    auroc: Estimate
+    max_box_acc: Estimate | None = None  # MaxBoxAccV2
+    max_box_acc_at: dict[float, Estimate] = field(default_factory=dict)  # by IoU
+    pxap: Estimate | None = None  # this and the next need masks; boxes are not enough
+    mask_iou: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Faithfulness(FlatResults):
+    """Areas under the deletion, insertion and ROAD curves of one kind of map, 0 to 1."""
+
+    deletion: Estimate
+    insertion: Estimate
+    deletion_curve: list[float] | None = None
+    insertion_curve: list[float] | None = None
+    road_morf: Estimate | None = None  # most relevant pixels imputed first
+    road_lerf: Estimate | None = None  # least relevant first
+    road_morf_curve: list[float] | None = None  # at road_fractions
+    road_lerf_curve: list[float] | None = None
+    road_fractions: list[float] | None = None
+
+
+@dataclass(frozen=True)
+class KeptCurve(FlatResults):
+    """The evaluator's accuracy with the best pixels of one kind of map, in percent."""
+
+    accuracy: dict[float, Estimate]  # by share of the pixels that are kept
+    area: Estimate  # under the curve, divided by its width: a mean accuracy
+    over_random: Estimate | None = None  # area minus that control's, points, paired by image
+    over_centre: Estimate | None = None
+    # Of the model's predictions that the evaluator gives for whole images, it gives so many from
+    # the best pixels, in percent.
+    kept: dict[float, Estimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EvaluatorResults:
+    """What an evaluator decides from the pixels that each kind of map keeps."""
+
+    run: str  # where the evaluator comes from
+    accuracy: float  # with all pixels, in percent
+    maps: dict[str, KeptCurve]  # by kind of map
+    chance: float | None = None  # accuracy of guessing, in percent
+
+    @property
+    def weakness(self) -> str | None:
+        """Why it cannot judge maps; None if it can."""
+        if self.chance is None or self.accuracy - self.chance >= 100 * ROOM * HARM:
+            return None
+        right = f"it gets {self.accuracy:.1f}% of the whole images right"
+        return f"{right}, and guessing would get {self.chance:.1f}%"
+
+
+@dataclass(frozen=True)
+class Information:
+    """Means over the images; None for what the model does not have."""
+
+    kl_bits: float | None = None
+    entropy_bits: float | None = None
+    perplexity: float | None = None
+    energy_passed: float | None = None
+    contrast: float | None = None
+    flat_maps: float | None = None
+    anchors: list[float] | None = None  # rising
+    anchor_shares: list[float] | None = None  # of all positions, in the same order
+
+
+@dataclass(frozen=True)
+class OwnLocalisation:
+    """The model's own maps against the masks, means over all images."""
+
+    pointing: float | None = None
+    energy_inside: float | None = None
+    auroc: float | None = None

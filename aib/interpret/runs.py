@@ -1,18 +1,18 @@
 """The images on which runs are compared, and the study of one run."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from aib.config.paper import has_papers_form
+from aib.config.paper import has_papers_form, paper_scores
 from aib.data import Batches, load
 from aib.data.files import locate, root_folder
 from aib.data.load import parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
 from aib.errors import AibError
-from aib.interpret.images import ImageMetrics
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
 from aib.runs.run import Run
@@ -74,22 +74,19 @@ def study_run(
     notes: Sequence[str] = (),
     *,
     expensive: bool = True,
-) -> tuple[Study, ImageMetrics]:
+) -> Study:
     """The study of one run on `data`, with what it takes to repeat it."""
-    origin = {
-        "run": run.source,
-        "profile": run.model.profile,
-        "papers_form": run.settings is not None and has_papers_form(run.settings.recipe()),
-        "weights_sha256": run.checksum,
-        "data": data,
-        "environment": environment(),
-    }
-    return study(
-        run.model,
-        feed,
-        plan,
-        name=run.name,
-        origin=origin,
-        notes=tuple(notes),
-        expensive=expensive,
+    found = study(run.model, feed, plan, name=run.name, expensive=expensive)
+    scores = {}
+    if run.settings is not None and has_papers_form(run.settings.recipe()):
+        scores = paper_scores(run.name, data.partition(":")[0])
+    return replace(
+        found,
+        run=run.source,
+        profile=run.model.profile,
+        paper={name: score for name, score in scores.items() if name in plan.modifications},
+        weights_sha256=run.checksum,
+        data=data,
+        notes=(*notes, *found.notes),
+        environment=environment(),
     )

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,13 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from aib.config.paper import PAPER_SCORES
 from aib.config.validation import Precision
 from aib.data import Batches, ImageSet
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.interpret.foreign import prepare
-from aib.interpret.images import ImageMetrics, Images
+from aib.interpret.images import Images
 from aib.interpret.kinds import first_images, map_makers
 from aib.interpret.maps import ImagesToMaps, explain_batch
 from aib.interpret.measure import NAMES, Context, MapMaker, Measure, run_measures
@@ -29,17 +27,17 @@ from aib.interpret.measures.stability import StabilityMeasure
 from aib.interpret.measures.swaps import SwapMeasure
 from aib.interpret.measures.transplant import TransplantMeasure
 from aib.interpret.metrics.perturb import Modification, modifications
-from aib.interpret.results import OwnLocalisation, Study
+from aib.interpret.results import Study
 from aib.models.baselines.evaluator import Evaluator, check_evaluator
 from aib.models.classifier import Classifier
 from aib.models.masked import Masked
 from aib.models.modes import evaluating, passes_in
-from aib.system.progress import Tick, progress_bar, silent
+from aib.system.progress import progress_bar
 
 # In the order of their tables.
 MEASURES: tuple[type[Measure], ...] = (
     SwapMeasure, TransplantMeasure, StabilityMeasure, LocalisationMeasure,
-    FaithfulnessMeasure, EvaluatorMeasure, MaskMeasure, RandomisationMeasure,
+    FaithfulnessMeasure, EvaluatorMeasure, MaskMeasure, RandomisationMeasure, Images,
 )  # fmt: skip
 ALL = modifications()
 
@@ -75,23 +73,14 @@ def study(
     maps: Mapping[str, ImagesToMaps] | None = None,
     preprocessing: Preprocessing | None = None,
     name: str = "model",
-    origin: Mapping[str, Any] | None = None,
-    notes: tuple[str, ...] = (),
     expensive: bool = True,
-    progress: bool = True,
-    tick: Tick | None = None,
-) -> tuple[Study, ImageMetrics]:
-    """Measure one model on labelled images: the results, and the values of each image. `expensive`
-    adds the measures on the subset.
+) -> Study:
+    """Measure one model on labelled images. `expensive` adds the measures on the subset.
 
     `model` is one of ours, or any network from normalised images to logits. `maps` are further maps
     by name, each a function from normalised images [B,3,H,W] to maps [B,h,w]; they are measured on
     the subset, by all that needs no model which takes a map. `preprocessing` is that of a network
-    which is no aib model; by default the data's. `origin` holds the fields of `Study` that say
-    where it comes from.
-
-    `progress` shows a bar on a terminal; a `tick` of your own is called instead, with the name of
-    the current part and the work just done.
+    which is no aib model; by default the data's.
     """
     began = time.perf_counter()
     model, feed = prepare(model, data, preprocessing)
@@ -100,59 +89,31 @@ def study(
     few = feed.sample(plan.subset, plan.seed)
     with evaluating(model):
         context, layer, remarks = _context(model, feed, few, plan, maps, expensive)
-    found: dict[str, Any] = {"gradcam_layer": layer, "notes": (*notes, *remarks)}
-    measures = [m(context) for m in MEASURES if m.needs <= context.has]
-    if not expensive:
-        measures = [m for m in measures if not m.subset]
-    images = Images(context)
-    on_all = [images, *(m for m in measures if not m.subset)]
+    found: dict[str, Any] = {"gradcam_layer": layer, "notes": tuple(remarks)}
+    measures = [
+        m(context) for m in MEASURES if m.needs <= context.has and (expensive or not m.subset)
+    ]
+    on_all = [m for m in measures if not m.subset]
     on_few = [m for m in measures if m.subset]
-    bar: AbstractContextManager[Tick] = nullcontext(tick or silent)
-    if tick is None and progress:
-        bar = progress_bar(_work(on_all, feed) + _work(on_few, few))
+    work = feed.num_images * sum(m.passes for m in on_all) + few.num_images * len(on_few)
     judges = () if plan.evaluator is None else (plan.evaluator,)
-    with bar as tick, evaluating(model):
+    with progress_bar(work) as tick, evaluating(model):
         with torch.no_grad(), passes_in(plan.precision, model, *judges):
             run_measures(context, on_all, feed, tick)
             run_measures(context, on_few, few, tick)
         for measure in measures:
             tick(f"results: {measure.title}", 0)
             found |= measure.fields()
-    columns = {name: v for m in on_all[1:] for name, v in m.columns().items()}
-    each = images.metrics(columns)
-    origin = {
-        "data": feed.data.name,
-        "split": feed.data.split,
-        "of_images": len(feed.data),
-        "class_names": feed.data.class_names,
-        "seed": plan.seed,
-        **(origin or {}),
-    }
-    table2 = {m: (name, str(origin["data"]).partition(":")[0], m) for m in plan.modifications}
-    paper = {m: PAPER_SCORES[key] for m, key in table2.items() if key in PAPER_SCORES}
-    results = Study(
+    return Study(
         model=name,
-        images=each.images,
-        accuracy=100 * (each.mean("correct") or 0.0),
-        information=each.information,
-        paper=paper if origin.get("papers_form") else {},
-        own_localisation=OwnLocalisation(
-            each.mean("pointing"), each.mean("energy_inside"), each.mean("auroc")
-        ),
         subset_images=few.num_images if expensive else 0,
-        classes=each.by_class(origin["class_names"]),
+        data=feed.data.name,
+        split=feed.data.split,
+        of_images=len(feed.data),
+        seed=plan.seed,
         seconds=time.perf_counter() - began,
         **found,
-        **origin,
     )
-    if on_few:
-        added = {name: v for m in on_few for name, v in m.columns().items()}
-        each = each.with_subset(few.indices, added)
-    return results, each
-
-
-def _work(measures: list[Measure], feed: Batches) -> int:
-    return feed.num_images * sum(measure.cost * measure.passes for measure in measures)
 
 
 def _check_request(

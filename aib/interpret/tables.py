@@ -6,12 +6,11 @@ Several runs stand side by side; they saw the same modified images.
 from collections.abc import Mapping
 
 from aib.figures.table import NOTHING, Table, number, table_of, without
-from aib.interpret.measure import NAMES, subset_size
+from aib.interpret.measure import subset_size
+from aib.interpret.measured import OwnLocalisation
 from aib.interpret.measures.localisation import outside
-from aib.interpret.results import OwnLocalisation, Study
+from aib.interpret.results import Study
 from aib.interpret.studies import MEASURES
-
-__all__ = ["NAMES", "all_tables", "own_localisation", "randomisation_text"]
 
 Studies = Mapping[str, Study]  # by label of the run
 

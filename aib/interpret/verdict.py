@@ -16,7 +16,17 @@ from typing import Literal
 
 from aib.errors import counted
 from aib.evaluation.intervals import Estimate
-from aib.interpret.measured import ROOM, SWAPS, Drop, Encoding, Reliance, Transplant, points
+from aib.interpret.measured import (
+    KEPT,
+    ROOM,
+    SWAPS,
+    Drop,
+    Encoding,
+    EvaluatorResults,
+    Reliance,
+    Transplant,
+    points,
+)
 
 Name = Literal["faithful", "used", "encoding", "decorative", "undecided"]
 
@@ -59,21 +69,11 @@ class Verdict:
         return MEANING[self.name] if self.name in ("decorative", "encoding") else None
 
 
-@dataclass(frozen=True)
-class Judged:
-    """What an evaluator says of a map: its pixels beside two controls, and what they keep."""
-
-    over_centre: Estimate | None = None  # area under the curve, points
-    over_random: Estimate | None = None
-    kept: Estimate | None = None  # percent of the model's predictions, of maps that are no masks
-    weakness: str | None = None  # why this evaluator cannot judge
-
-
 def judge(
     reliance: Reliance,
     encoding: Encoding | None = None,
     transplant: Transplant | None = None,
-    judged: Judged | None = None,
+    evaluator: EvaluatorResults | None = None,
 ) -> Verdict:
     """The verdict from the drops of accuracy, the tests of encoding, the transplant and an
     evaluator. Whatever was not measured limits it."""
@@ -96,8 +96,8 @@ def judge(
             if costly <= STRANGE
             else None,
             _not_cleared(encoding, transplant),
-            _no_evidence(judged),
-            None if reliance.masked else _not_kept(judged),
+            _no_evidence(evaluator),
+            None if reliance.masked else _not_kept(evaluator),
         )
         if text
     ]
@@ -182,13 +182,14 @@ def _not_cleared(encoding: Encoding | None, transplant: Transplant | None) -> st
     return None
 
 
-def _no_evidence(judged: Judged | None) -> str | None:
+def _no_evidence(evaluator: EvaluatorResults | None) -> str | None:
     """Why no evaluator finds more evidence in the map than in both controls; None if it does."""
-    if judged is None or judged.over_centre is None or judged.over_random is None:
+    curve = evaluator and evaluator.maps.get("own")
+    if not evaluator or not curve or curve.over_centre is None or curve.over_random is None:
         return 'No evaluator was used, and without one the verdict is at most "used"'
-    if judged.weakness:
-        return f"The evaluator could not judge the map: {judged.weakness}"
-    over = {"centre": judged.over_centre, "random": judged.over_random}
+    if evaluator.weakness:
+        return f"The evaluator could not judge the map: {evaluator.weakness}"
+    over = {"centre": curve.over_centre, "random": curve.over_random}
     worse = [name for name, found in over.items() if not _above(found, 0.0)]
     if not worse:
         return None
@@ -197,17 +198,19 @@ def _no_evidence(judged: Judged | None) -> str | None:
     return f"An evaluator {finds} evidence there than in {' and '.join(worse)} pixels"
 
 
-def _not_kept(judged: Judged | None) -> str | None:
+def _not_kept(evaluator: EvaluatorResults | None) -> str | None:
     """Why the map's best pixels do not carry the decision; None if they do."""
-    if judged is None or judged.weakness:
+    curve = evaluator and evaluator.maps.get("own")
+    if not evaluator or not curve or evaluator.weakness:
         return None  # said already
-    if judged.kept is None or judged.kept.value is None:
+    kept = curve.kept.get(KEPT, Estimate()).value
+    if kept is None:
         return "How many predictions its best pixels keep was not measured"
-    if judged.kept.value >= KEPT_AT_LEAST:
+    if kept >= KEPT_AT_LEAST:
         return None
     return (
-        f"Its best pixels keep {judged.kept.value:.1f}% of the model's predictions for an "
-        f"evaluator, and {KEPT_AT_LEAST}% are needed"
+        f"Its best pixels keep {kept:.1f}% of the model's predictions for an evaluator, and "
+        f"{KEPT_AT_LEAST}% are needed"
     )
 
 

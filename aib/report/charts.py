@@ -12,13 +12,11 @@ import numpy as np
 
 from aib.evaluation.error import CalibrationBins
 from aib.figures.embed import COLORS, HOVER, page_style, to_svg
-from aib.interpret.images import Information
-from aib.interpret.measured import LayerChange
-from aib.interpret.results import Faithfulness
+from aib.interpret.measured import Faithfulness, Information, LayerChange
 
 SIZE = (4.4, 2.5)  # inches
 MAX_POINTS = 400  # of a curve; more than the pixels it has
-SHORT_NAMES = {"gradcam": "Grad-CAM", "integrated_gradients": "Int. Grad."}
+SHORT_NAMES = {"gradcam": "Grad-CAM"}
 FAITHFULNESS = {
     "deletion": ("Deletion: falling early is good", "pixels removed, %"),
     "insertion": ("Insertion: rising early is good", "pixels inserted, %"),

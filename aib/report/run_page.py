@@ -9,8 +9,8 @@ from aib.config.paper import paper_error
 from aib.config.profiles import PROFILES
 from aib.evaluation.error import Evaluation, describe_evaluation, describe_samples, describe_split
 from aib.figures.embed import png_uri
-from aib.figures.table import NOTHING, number, table_of, without_empty_columns
-from aib.interpret.images import ClassMetrics, Information
+from aib.figures.table import NOTHING, number, table_of
+from aib.interpret.measured import Information
 from aib.interpret.results import Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.report.blocks import Section, blocks, render
@@ -91,7 +91,6 @@ def _sections(run: RunContent, title: str = "", prefix: str = "") -> list[Sectio
         "trust": ("How far to trust the maps", _trust(run.label, study) if study else []),
         "training": ("Training", [blocks.charts(training_charts(run.metrics, exact_kl))]),
         "anchors": ("Anchors", [blocks.charts(anchors)]),
-        "classes": ("Classes", _classes(study.classes if study else ())),
         "reproduce": ("How to reproduce", reproduce(run)),
     }
     return [Section(title + name, prefix + part, shown) for part, (name, shown) in parts.items()]
@@ -188,27 +187,6 @@ def _pictures(run: RunContent) -> list[Markup]:
         caption = CAPTIONS.get(path.stem, path.stem.replace("_", " "))
         pictures.append(blocks.picture(caption, png_uri(path.read_bytes())))
     return pictures
-
-
-def _classes(classes: Sequence[ClassMetrics]) -> list[Markup]:
-    columns = {
-        "correct": ("accuracy %", 100.0, 1),
-        "kl_bits": ("latent without noise, bits", 1.0, 1),
-        "entropy_bits": ("map levels, bits", 1.0, 2),
-        "energy_passed": ("energy passed %", 100.0, 1),
-        "auroc": ("AUROC", 1.0, 3),
-        "contrast": ("contrast", 1.0, 3),
-    }
-    rows = []
-    for one in classes:
-        cells = {
-            name: number(one.means.get(key), digits, times)
-            for key, (name, times, digits) in columns.items()
-        }
-        rows.append({"class": one.name, "images": f"{one.images:,}"} | cells)
-    if not rows:
-        return []
-    return [blocks.table(without_empty_columns(table_of("Metrics per class", rows)))]
 
 
 def _paper(run: RunContent) -> str:

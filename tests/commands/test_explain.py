@@ -14,8 +14,9 @@ import aib
 from aib.cli import main
 from aib.commands.explain import choose_folder, find_images
 from aib.errors import AibError
+from aib.interpret.measured import Information
 from aib.interpret.posthoc import has_captum
-from aib.interpret.results import Information, Study
+from aib.interpret.results import Study
 from aib.models.calibration import Calibration
 from aib.runs.run import open_run
 from aib.system.files import sha256

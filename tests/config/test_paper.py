@@ -1,10 +1,5 @@
-import pytest
-
-from aib.config.paper import PAPER_SCORES
-from aib.data import Batches
+from aib.config.paper import PAPER_SCORES, paper_scores
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.studies import Plan, study
-from tests.helpers import eval_model, shapes
 
 
 def test_every_cell_of_the_table_is_there():
@@ -29,15 +24,7 @@ def test_cells_stand_where_the_paper_prints_them():
     assert ("vgg_dvib", "cifar10", "color-4") not in PAPER_SCORES
 
 
-@pytest.mark.parametrize(
-    ("papers_form", "expected"), [(True, {"color-4": 99.26}), (False, {}), (None, {})]
-)
-def test_the_papers_scores_stand_beside_models_of_its_form(papers_form, expected):
-    data = shapes(4)
-    origin = {"data": "cifar10"} | ({} if papers_form is None else {"papers_form": papers_form})
-    plan = Plan({"color-4": modifications()["color-4"]})
-    model = eval_model(data=data)
-    found = study(model, Batches(data, 8), plan, name="vgg_aib_qt", origin=origin, expensive=False)[
-        0
-    ]
-    assert found.paper == expected
+def test_a_row_of_the_table_has_a_score_for_each_modification():
+    row = paper_scores("vgg_aib_qt", "cifar10")
+    assert set(row) == set(modifications()) and row["color-4"] == 99.26
+    assert paper_scores("vgg_aib_qt", "shapes") == {}

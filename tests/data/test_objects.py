@@ -9,7 +9,7 @@ from PIL import Image
 
 from aib.data import Batches, ImageFiles, ImageSet
 from aib.data.decode import open_mask, open_rgb, upright_size
-from aib.data.objects import from_user
+from aib.data.objects import boxes_to_objects, from_user
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from tests.helpers import pixels
@@ -161,3 +161,17 @@ def test_a_user_s_mask_is_zero_outside_the_object_or_a_trimap(tmp_path, values, 
         mask.putpalette((0, 0, 0, 128, 0, 0, *[0] * 759, 224, 224, 224))
     mask.save(tmp_path / "mask.png")
     assert np.asarray(open_mask(tmp_path / "mask.png", from_user)).tolist() == expected
+
+
+def test_boxes_hold_the_pixels_whose_centres_lie_inside():
+    nothing = float("nan")
+    boxes = torch.tensor(
+        [[[1, 0, 3, 2], [4, 4, 6, 5]], [[0.5, 1.5, 2.5, 2.5], [nothing] * 4]], dtype=torch.float
+    )
+    first, second = boxes_to_objects(boxes, (5, 6)).nonzero().split([6, 2])
+    assert first.tolist() == [[0, 0, 1], [0, 0, 2], [0, 1, 1], [0, 1, 2], [0, 4, 4], [0, 4, 5]]
+    assert second.tolist() == [[1, 1, 0], [1, 1, 1]]
+    for none in (boxes[:0], boxes[:0, 0]):
+        assert boxes_to_objects(none, (5, 6)).shape == (0, 5, 6)
+    with pytest.raises(AibError, match=r"boxes.*\[2, 5\]"):
+        boxes_to_objects(torch.rand(2, 5), (4, 4))

@@ -39,7 +39,7 @@ DATA = (
 VALUES: dict[str, list[str]] = {
     **dict.fromkeys("batch_size images subset port max_megabytes".split(), INTEGERS),
     **dict.fromkeys("threshold max_megapixels".split(), FLOATS),
-    **dict.fromkeys("root run resume csv init out backbone".split(), PATHS),
+    **dict.fromkeys("root run resume init out backbone".split(), PATHS),
     **dict.fromkeys("data foreign".split(), DATA),
     **dict.fromkeys("device accelerator".split(), "cpu cuda cuda:9 cuda:-1 mps meta xla".split()),
     "seed": [*INTEGERS, "2147483648", "-99999999999999999999"],
@@ -102,7 +102,7 @@ OTHERS = {
     "eval run": "run data split root samples deterministic average batch_size precision device "
     "workers seed json",
     f"explain {PNG} --run run": "run method expected threshold samples deterministic seed device",
-    "interpret run --quick --images 4": "data split root foreign images subset csv samples seed "
+    "interpret run --quick --images 4": "data split root foreign images subset samples seed "
     "batch_size device json",
     "report run": "run backbone out",
     "data list": "root json",

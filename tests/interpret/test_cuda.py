@@ -5,21 +5,19 @@ import torch
 
 from aib.data import Batch
 from aib.interpret import (
-    WSOL,
-    InterpretabilityScore,
     Localisation,
+    compare_maps,
     deletion_insertion,
     gradcam,
-    map_encoding,
-    map_reliance,
     random_map,
     randomise_layers,
-    swap_maps,
+    stability,
 )
+from aib.interpret.measures.swaps import map_encoding, map_reliance
 from aib.interpret.metrics.faithfulness import impute_linear
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.metrics.probe import jittered_gaussian
-from aib.interpret.metrics.swap import draw_partners, shuffled
+from aib.interpret.metrics.swap import Swapping, draw_partners, shuffled
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 PAPER_MODIFICATIONS = modifications()
@@ -54,19 +52,16 @@ def test_the_same_pixels_are_modified(name):
 
 def test_metrics_agree_between_devices():
     maps, noise = rand(2, 64, 16, 16)
-    classes = (3 * rand(2, 64)).long()
+    same = rand(64, seed=2) < 0.6
     objects = rand(64, 32, 32, seed=1) < 0.2
     results = []
     for device in DEVICES:
-        score = InterpretabilityScore(resamples=50).to(device)
-        score.update(*(t.to(device) for t in (maps, maps + noise, *classes)))
-        place = Localisation(resamples=50).to(device)
+        place = Localisation()
         place.update(maps.to(device), objects.to(device))
-        cut = WSOL(resamples=50).to(device)
-        cut.update(maps.to(device), objects.to(device))
-        found = score.compute() | place.compute() | cut.compute()
-        results.append({k: float(v) for k, v in found.items()})
-    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-4)
+        compared = compare_maps(maps.to(device), (maps + noise).to(device))
+        score = stability(same.to(device), same.to(device), compared)
+        results.append(score.to_dict() | place.compute().to_dict())
+    assert results[0] == pytest.approx(results[1], rel=1e-4, abs=1e-4)
 
 
 def test_seeded_maps_agree_to_the_bit():
@@ -95,7 +90,10 @@ def test_explanations_run_on_the_device():
     assert torch.equal(state, torch.cuda.get_rng_state())
     assert [c.layer for c in changes] == ["4", "0"]
     batch = Batch(torch.arange(6).cuda(), x.cuda(), torch.zeros(6, dtype=torch.long).cuda())
-    decisions = swap_maps(lambda x, a: net(x), lambda x: x.mean(1), lambda: [batch])
+    swapping = Swapping(lambda x, a: net(x))
+    swapping.first(batch, batch.images, batch.images.mean(1))
+    swapping.second(batch, batch.images)
+    decisions = swapping.decisions()
     reliance, encoding = map_reliance(decisions), map_encoding(decisions)
     assert reliance.images == 6 and all(d.drop == 0 for d in reliance.replaced.values())
     assert encoding.probe_images == 3

@@ -5,41 +5,12 @@ from dataclasses import replace
 import torch
 
 from aib.data import Batches, ImageFiles
-from aib.interpret import Plan, boxes_to_objects, kinds, studies, study
-from aib.interpret.measure import Context, Measure, run_measures
-from aib.interpret.measures.localisation import LocalisationMeasure
-from aib.interpret.metrics.wsol import object_boxes
+from aib.interpret import Plan, kinds, studies, study
+from aib.interpret.measure import Measure
 from aib.interpret.studies import no_objects
-from aib.system.progress import silent
 from tests.helpers import SmallNet, eval_model, shapes
 
 DATA = shapes(20)
-
-
-def located(data, maps):
-    """The scores of maps [B,h,w] that a function of the batch makes."""
-    model = eval_model("tiny_aib", DATA)
-    has = frozenset({"objects"})
-    makers = {"own": lambda x, batch: maps(batch)}
-    context = Context(model, has, makers=makers, outlines=not data.has_only_boxes)
-    measure = LocalisationMeasure(context)
-    run_measures(context, [measure], Batches(data, 8), silent)
-    return measure.fields()["localisation"]["own"]
-
-
-def test_filled_boxes_have_no_scores_of_masks():
-    data = DATA.subset(torch.arange(4))
-    data = replace(data, objects=None, boxes=object_boxes(data.objects).float())
-    own = located(data, lambda batch: batch.images.float().mean(1))
-    assert own.max_box_acc is not None and own.pxap is own.mask_iou is None
-
-
-def test_official_boxes_are_scored_beside_outlines():
-    """Maps that are the boxes: their boxes are right, though the masks are elsewhere."""
-    boxes = torch.tensor([[2.0, 3.0, 12.0, 20.0]]).repeat(4, 1)
-    data = replace(DATA.subset(torch.arange(4)), boxes=boxes)
-    own = located(data, lambda batch: boxes_to_objects(batch.boxes, (32, 32)).float())
-    assert own.max_box_acc.value == 1 and own.mask_iou.value < 0.9 and own.pxap is not None
 
 
 def test_data_without_masks_give_the_reason(tmp_path):
@@ -88,6 +59,6 @@ def test_a_measure_takes_one_file_and_one_entry_of_the_list(monkeypatch):
 
     monkeypatch.setattr(studies, "MEASURES", (*studies.MEASURES, Later))
     data = Batches(DATA, 12)
-    found, _ = study(SmallNet(), data, Plan({}), expensive=False)
+    found = study(SmallNet(), data, Plan({}), expensive=False)
     assert seen == [("first", 0, 12), ("first", 12, 8), ("second", 0, 12), ("second", 12, 8)]
     assert found.gradcam_layer == "later"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from aib.data import Batches
-from aib.figures.picture import draw_mosaic, image_tile, map_tile, save_figure
+from aib.figures.picture import image_tile, map_tile
 from aib.interpret.maps import explain_batch
 from aib.interpret.pictures import modified_grid
 from aib.interpret.studies import Plan
@@ -38,12 +38,3 @@ def test_a_long_name_is_broken_into_lines():
     figure = modified_grid({"model": eval_model("tiny_aib")}, feed, Plan({}), columns=30)
     shown = {text.get_text() for text in figure.axes[0].get_xticklabels()}
     assert {"american_pit_\nbull_terrier", "German\nShepherd Dog", "cat"} <= shown
-
-
-def test_any_name_is_drawn_as_it_is(tmp_path):
-    """Names come from folders: signs of formulas, bytes that are no text."""
-    names = ["$1_or_$5", "$x_{1", "\udcff"]
-    tile = np.zeros((32, 32, 3), np.uint8)
-    figure = draw_mosaic([[tile] * 3] * 3, names, names, "$1_or_$5 \udcff")
-    save_figure(figure, tmp_path / "any.png")
-    assert (tmp_path / "any.png").is_file()

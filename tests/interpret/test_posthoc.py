@@ -8,8 +8,8 @@ from torch import nn
 
 import aib
 from aib.errors import AibError
-from aib.interpret import gradcam, integrated_gradients
-from aib.interpret.posthoc import gradcam_layer, posthoc_maps
+from aib.interpret import gradcam
+from aib.interpret.posthoc import gradcam_layer, gradcam_maps
 from aib.models.backbones.propose import ScoreLayer
 from tests.helpers import SmallNet, eval_model
 from tests.models.networks.small import Swin
@@ -22,18 +22,6 @@ class Wrapped(SmallNet):
         return SimpleNamespace(logits=super().forward(x))
 
 
-class Template(nn.Module):
-    """Class c's logit is <w_c, x>."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(1)
-        self.w = nn.Parameter(torch.randn(5, 3, 8, 8, generator=generator))
-
-    def forward(self, x):
-        return torch.einsum("bchw,kchw->bk", x, self.w)
-
-
 X = torch.randn(3, 3, 8, 8, generator=torch.Generator().manual_seed(2))
 
 
@@ -43,32 +31,15 @@ def _needs_captum(request):
         pytest.importorskip("captum")
 
 
-def test_gradients_of_a_template_are_the_template():
-    net = Template()
-    torch.testing.assert_close(
-        integrated_gradients(net, X, target=1), (net.w[1] * X).sum(1), atol=1e-5, rtol=1e-4
-    )
-    start = torch.ones(3, 1, 1)
-    torch.testing.assert_close(
-        integrated_gradients(net, X, target=1, baseline=start, chunk=16),
-        (net.w[1] * (X - 1)).sum(1),
-        atol=1e-5,
-        rtol=1e-4,
-    )
-
-
 def test_logits_may_come_in_an_object_and_the_model_is_left_alone():
     plain = SmallNet().eval()
     net = Wrapped().train()
     net.load_state_dict(plain.state_dict())
     before = {name: value.clone() for name, value in net.state_dict().items()}
     with torch.inference_mode():
-        maps = [
-            gradcam(net, X, "features"),
-            integrated_gradients(net, X, steps=4),
-        ]
-    assert all(m.shape == (3, 8, 8) and not m.requires_grad for m in maps)
-    torch.testing.assert_close(maps[0], gradcam(plain, X, plain.features))
+        maps = gradcam(net, X, "features")
+    assert maps.shape == (3, 8, 8) and not maps.requires_grad
+    torch.testing.assert_close(maps, gradcam(plain, X, plain.features))
     assert net.training and net.features.training
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert all(p.grad is None for p in net.parameters())
@@ -85,10 +56,8 @@ def test_bad_input_is_named():
         gradcam(Swin(12), IMAGES, "features.1")
     narrow = nn.Sequential(nn.Conv2d(3, 5, 3, (2, 1)), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     assert gradcam(narrow, IMAGES, "0").shape == (3, *IMAGES.shape[2:])
-    with pytest.raises(AibError, match=r"\[3,classes\], not \[3, 3, 8, 8\]"):
-        integrated_gradients(lambda x: x, X)
-    with pytest.raises(AibError, match="'own'"):
-        posthoc_maps(eval_model("tiny_aib"), IMAGES, "own")
+    with pytest.raises(AibError, match="no gradient leads"):
+        gradcam(lambda x: net(x).detach(), X, net.features)
     with pytest.raises(AibError, match="one of 'auto', 'own', 'gradcam'"):
         aib.explain(eval_model("tiny_aib"), IMAGES, method="grad")
 
@@ -140,17 +109,6 @@ def test_grad_cam_is_refused_where_features_are_no_b_c_h_w(layout):
         gradcam_layer(model, IMAGES)
 
 
-def test_channels_last_are_refused_for_images_that_are_not_square():
-    wide = torch.randn(2, 3, 32, 64)
-    with pytest.raises(aib.AibError, match=r"\[B,C,h,w\]"):
-        gradcam(Features("nhwc"), wide, "mix")
-    model = aib.attach(Features("nhwc"), at="mix", num_classes=4, image_size=32, masked=True)
-    with pytest.raises(aib.AibError, match="has none"):
-        gradcam_layer(model, wide)
-    net = nn.Sequential(nn.Conv2d(3, 16, 27), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    assert gradcam(net, wide, "0").shape == (2, 32, 64), "6 x 38 positions: not quite 1 : 2"
-
-
 def raw_scores(model, x, classes):
     """The logits of the deterministic pass, before any softmax, of one class per image."""
     return model(x, deterministic=True).sample_logits.mean((0, 1)).gather(1, classes[:, None])[:, 0]
@@ -170,58 +128,36 @@ def cam_by_hand(model, classes):
     return cam / cam.amax(), cam.amax(), len(features)
 
 
-@pytest.mark.parametrize(
-    ("name", "profile"),
-    [
-        ("tiny_aib_qt", "paper"),
-        ("tiny_aib_qt", "released"),
-        ("tiny", "paper"),
-        ("wrn_abn", "paper"),
-    ],
-)
-def test_grad_cam_weighs_features_by_the_gradient_of_the_raw_class_score(name, profile):
-    model = eval_model(name, profile=profile)
-    classes = model(IMAGES, deterministic=True).logits.argmax(-1)  # their maps are not empty
-    cam, most, _ = cam_by_hand(model, classes)
-    found = posthoc_maps(model, IMAGES, "gradcam", classes)
-    torch.testing.assert_close(found / most, cam, atol=1e-4, rtol=1e-4)
-
-
 def attached():
     torch.manual_seed(0)
     return aib.attach(SmallNet(4), at="features", num_classes=4, image_size=32, masked=True).eval()
 
 
-# An attached network runs as a whole in both passes; ours ends its first pass before the tail.
-MASKED = {
-    "separate": (lambda: eval_model("tiny_aib_masked"), 1),
-    "twice": (lambda: eval_model("tiny_aib_masked", propose="twice"), 1),
-    "attached": (attached, 2),
-}
-
-
-@pytest.mark.parametrize("name", MASKED)
-def test_grad_cam_of_a_masked_model_is_that_of_the_pass_that_sees_the_masked_image(name):
-    make, passes = MASKED[name]
+@pytest.mark.parametrize(
+    ("make", "passes"),
+    [
+        (lambda: eval_model("tiny_aib_qt"), 1),
+        (lambda: eval_model("tiny_aib_qt", profile="released"), 1),
+        (lambda: eval_model("tiny"), 1),
+        (lambda: eval_model("wrn_abn"), 1),
+        # Of a masked model the pass that sees the masked image, not the proposal.
+        (lambda: eval_model("tiny_aib_masked"), 1),
+        (lambda: eval_model("tiny_aib_masked", propose="twice"), 1),
+        (attached, 2),  # it runs as a whole in both passes; ours end the first before the tail
+    ],
+)
+def test_grad_cam_weighs_features_by_the_gradient_of_the_raw_class_score(make, passes):
     model = make()
     for layer in model.modules():  # a map that closes some pixels
         if isinstance(layer, ScoreLayer):
             nn.init.normal_(layer.weight, std=10.0)
             nn.init.zeros_(layer.bias)
-    assert gradcam_layer(model, IMAGES).startswith("body")  # not in the proposal
     out = model(IMAGES, deterministic=True)
-    classes = out.logits.argmax(-1)
+    classes = out.logits.argmax(-1)  # their maps are not empty
     cam, most, count = cam_by_hand(model, classes)
-    assert count == passes and out.mask.std() > 0.02
+    assert count == passes
+    if out.mask is not None:
+        assert gradcam_layer(model, IMAGES).startswith("body") and out.mask.std() > 0.02
     for target in (classes, None):
-        found = posthoc_maps(model, IMAGES, "gradcam", target)
+        found = gradcam_maps(model, IMAGES, target)
         torch.testing.assert_close(found / most, cam, atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize("profile", ["paper", "released"])
-def test_integrated_gradients_add_up_to_the_change_of_the_raw_class_score(profile):
-    model, classes = eval_model("tiny_aib", profile=profile), torch.tensor([0, 3, 7])
-    blank = torch.zeros_like(IMAGES)
-    change = (raw_scores(model, IMAGES, classes) - raw_scores(model, blank, classes)).detach()
-    total = posthoc_maps(model, IMAGES, "integrated_gradients", classes).sum((1, 2))
-    assert (total - change).abs().sum() < 0.02 * change.abs().sum(), (total, change)

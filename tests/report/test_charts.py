@@ -7,9 +7,7 @@ import pytest
 
 from aib.evaluation.error import CalibrationBins
 from aib.evaluation.intervals import Estimate
-from aib.interpret.images import Information
-from aib.interpret.measured import LayerChange
-from aib.interpret.results import Faithfulness
+from aib.interpret.measured import Faithfulness, Information, LayerChange
 from aib.report import charts
 from aib.report.charts import Line, bar_chart, faithfulness_charts, line_chart, thin_out
 from tests.helpers import HtmlPage
@@ -58,7 +56,7 @@ def test_curves_and_cosines_are_drawn_where_they_were_measured(axes):
     curves |= {"road_morf_curve": [0.5, 0.25], "road_lerf_curve": [0.75, 0.5]}
     found = Faithfulness(Estimate(0.5), Estimate(0.5), **curves, road_fractions=[0.1, 0.4])
     faithfulness_charts({"own": found})
-    layers = [LayerChange("fc", 0.5, -0.5, 0, 0), LayerChange("conv", 0.25, 0, 0, 2)]
+    layers = [LayerChange("fc", 0.5, -0.5, 0), LayerChange("conv", 0.25, 0, 2)]
     charts.randomisation_chart(layers)
     deletion, insertion, morf, lerf, layers = map(lines, axes)
     assert deletion + insertion == [([0, 50, 100], [75, 50, 25]), ([0, 50, 100], [25, 50, 75])]

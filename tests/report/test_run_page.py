@@ -11,7 +11,7 @@ import pytest
 
 from aib.cli import main
 from aib.config.settings import Settings
-from aib.interpret.images import ClassMetrics, Information
+from aib.interpret.measured import Information
 from aib.interpret.results import Study
 from aib.report.gather import gather
 from aib.report.reproduce import training_command
@@ -73,7 +73,7 @@ def copy(run, tmp_path):
 def test_the_page_has_every_part_and_is_self_contained(run, page_text):
     text = (run / "report.html").read_text()
     page = HtmlPage(text)
-    parts = {"summary", "maps", "evaluation", "trust", "training", "anchors", "classes"}
+    parts = {"summary", "maps", "evaluation", "trust", "training", "anchors"}
     assert parts | {"reproduce"} <= page.ids
     for words in ("12.50%", "Reliability", "Anchors over training", "Deletion", "aib train"):
         assert words in text
@@ -193,10 +193,9 @@ def test_the_penalty_of_the_released_code_is_not_called_information(run, content
 
 
 def test_a_summary_has_percent_and_how_the_run_was_made(content):
-    classes = (ClassMetrics("disc", 3, {"correct": 0.5, "auroc": 0.75}),)
     information = Information(perplexity=7.5, anchors=[0.0] * 20)
     made = {"environment": {"command": "aib interpret qt"}}
-    study = replace(content.study, classes=classes, information=information, **made)
+    study = replace(content.study, information=information, **made)
     content = replace(content, study=study)
     own = {f"{content.settings.data} test": replace(content.own_evaluation, area=0.25, mask_bits=9)}
     for command in ("aib train shapes", None):
@@ -206,7 +205,6 @@ def test_a_summary_has_percent_and_how_the_run_was_made(content):
         assert f">{first}\naib interpret qt</pre>" in text
     assert "Trained with torch 2.9.1, seed 0." in text
     assert "<td>model</td><td>tiny_aib_qt</td>" in text  # of all settings
-    assert "<td>disc</td><td>3</td><td>50.0</td><td>0.750</td>" in text
     for value, what in (("25.0%", "of each image is open"), ("7.5", "of 20 anchors in use")):
         assert f'<div class="value">{value}</div><div class="what">{what}' in text
 

@@ -18,9 +18,10 @@ from aib.errors import AibWarning
 from aib.evaluation.intervals import Estimate, mean_estimates, ratio_interval
 from aib.figures.table import NOTHING, Table, table_of
 from aib.interpret.measure import Context, Measure, View, map_name, subset_size
+from aib.interpret.measured import KEPT, EvaluatorResults, KeptCurve
 from aib.interpret.measures.swaps import guessing
 from aib.interpret.metrics.faithfulness import ranked_pixels
-from aib.interpret.results import KEPT, EvaluatorResults, KeptCurve, Study
+from aib.interpret.results import Study
 from aib.models.modes import evaluating
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of the pixels that are kept
@@ -40,11 +41,6 @@ class EvaluatorMeasure(Measure):
         self.own: list[Tensor] = []  # [B], the model's predictions
         self.whole: list[Tensor] = []  # [B], the evaluator's
         self.kept: dict[str, list[Tensor]] = {}  # [B,5], the same by kind of map
-
-    @property
-    def cost(self) -> int:
-        """One pass for each kind of map and share."""
-        return len(self.context.makers) * len(SHARES)
 
     def update(self, view: View) -> None:
         """Decide on a batch as it is, and with the best pixels of each map.
@@ -79,8 +75,8 @@ class EvaluatorMeasure(Measure):
             },
             chance=100 * guessing(labels),
         )
-        if weakness := found.weakness(len(labels)):
-            warnings.warn(f"{name} cannot judge maps: {weakness}", AibWarning, stacklevel=2)
+        if found.weakness:
+            warnings.warn(f"{name} cannot judge maps: {found.weakness}", AibWarning, stacklevel=2)
         return {"evaluator": found}
 
     @torch.no_grad()

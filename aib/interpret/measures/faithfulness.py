@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from aib.evaluation.intervals import Estimate, mean_estimates
 from aib.figures.table import Table, table_of, without_empty_columns
 from aib.interpret.measure import Context, Measure, View, map_name, subset_size
+from aib.interpret.measured import Faithfulness
 from aib.interpret.metrics.faithfulness import Curve, deletion_insertion, road
-from aib.interpret.results import Faithfulness, Study
+from aib.interpret.results import Study
 
 
 class FaithfulnessMeasure(Measure):
@@ -23,11 +23,6 @@ class FaithfulnessMeasure(Measure):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.curves: dict[str, list[dict[str, Curve]]] = {}
-
-    @property
-    def cost(self) -> int:
-        """One for each kind of map."""
-        return len(self.context.makers)
 
     def update(self, view: View) -> None:
         """Add a batch's curves."""
@@ -41,16 +36,8 @@ class FaithfulnessMeasure(Measure):
         """`faithfulness`, by kind of map."""
         return {"faithfulness": {k: self._result(parts) for k, parts in self.curves.items()}}
 
-    def columns(self) -> dict[str, Tensor]:
-        """The area under each curve."""
-        return {
-            f"{kind} {name}": area
-            for kind, parts in self.curves.items()
-            for name, area in _areas(parts).items()
-        }
-
     def _result(self, parts: list[dict[str, Curve]]) -> Faithfulness:
-        areas = _areas(parts)
+        areas = {name: torch.cat([part[name].area for part in parts]) for name in parts[0]}  # [N]
         means = mean_estimates(torch.stack([*areas.values()], dim=1), seed=self.context.seed)
         found: dict[str, Any] = dict(zip(areas, means, strict=True))
         for name in areas:
@@ -84,8 +71,3 @@ class FaithfulnessMeasure(Measure):
 
 def _area(found: Estimate | None) -> str:
     return (found or Estimate()).format(3)
-
-
-def _areas(parts: list[dict[str, Curve]]) -> dict[str, Tensor]:
-    """The area under each image's curve [N], by the curve's name."""
-    return {name: torch.cat([part[name].area for part in parts]) for name in parts[0]}

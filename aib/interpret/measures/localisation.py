@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from aib.data.objects import object_and_counted
-from aib.evaluation.intervals import Estimate
+from aib.evaluation.intervals import Estimate, defined_means
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
 from aib.interpret.measure import Context, Measure, View, map_name, subset_size
-from aib.interpret.metrics.checks import check_objects, resize_maps
-from aib.interpret.metrics.metric import BootstrapMetric
+from aib.interpret.measured import Located
+from aib.interpret.metrics.checks import check_finite, check_objects, count_broken, resize_maps
 from aib.interpret.metrics.similarity import auroc
-from aib.interpret.metrics.wsol import WSOL
-from aib.interpret.results import Located, Study
+from aib.interpret.metrics.wsol import IOUS, cut_estimates, cut_maps
+from aib.interpret.results import Study
 
 
 def pointing(maps: Tensor, objects: Tensor) -> Tensor:
@@ -52,36 +52,36 @@ METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-class Localisation(BootstrapMetric):
-    """Pointing game, mass inside and AUROC: computed per image, then averaged.
+class Localisation:
+    """Maps against masks: computed per image, then averaged, with bootstrap intervals.
 
-    `compute` returns scalar tensors by name: each metric (0 to 1), `NAME_low` and `NAME_high`
-    (bootstrap over images), `NAME_undefined` (images left out: the mask covers everything or
-    nothing, or the map has no positive mass), and `images`. Without any image a metric is NaN.
+    Images that do not define a metric are counted and left out: the mask covers everything or
+    nothing, or the map has no positive mass. `outlines=False`: the masks are filled boxes, so that
+    PxAP and mask IoU are undefined and left out.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        for name in METRICS:
-            self.add_state(name, default=[], dist_reduce_fx="cat")
+    def __init__(self, *, outlines: bool = True, seed: int = 0) -> None:
+        self.outlines, self.seed = outlines, seed
+        self.columns: dict[str, list[Tensor]] = {}
 
-    def update(self, maps: Tensor, objects: Tensor) -> None:
-        """Add maps [B,h,w], bilinearly resized to the masks [B,H,W] (bool or integers)."""
-        check_objects(objects, len(maps))
-        maps = resize_maps(maps, (objects.shape[1], objects.shape[2]))
-        for name, metric in METRICS.items():
-            getattr(self, name).append(metric(maps, objects).float())
-        self.count_broken(maps)
+    def update(self, maps: Tensor, objects: Tensor, boxes: Tensor | None = None) -> None:
+        """Add maps [B,h,w], bilinearly resized to the masks [B,H,W] (bool or integers).
 
-    def compute(self) -> dict[str, Tensor]:
-        """The values named above."""
-        values = {name: self.per_image(name) for name in METRICS}  # [N] each
-        defined = {name: (~v.isnan()).double() for name, v in values.items()}
-        found = self.ratios({name: (v.nan_to_num(), defined[name]) for name, v in values.items()})
-        for name, has_value in defined.items():
-            found[f"{name}_undefined"] = (1 - has_value).sum().long()
-        images = len(values["auroc"])
-        return found | {"images": torch.tensor(images, device=self.broken.device)}
+        `boxes` [B,4] or [B,n,4] are the objects' boxes in pixels, clipped to the image; NaN pads
+        images with fewer. By default one box around each mask. An image may have a box and no mask.
+        """
+        check_finite(int(count_broken(maps)))
+        found = {name: metric(maps, objects).float() for name, metric in METRICS.items()}
+        for name, values in (found | cut_maps(maps, objects, boxes, self.outlines)).items():
+            self.columns.setdefault(name, []).append(values)
+
+    def compute(self) -> Located:
+        """All metrics, 0 to 1."""
+        columns = {name: torch.cat(parts).double() for name, parts in self.columns.items()}
+        found = defined_means({name: columns.pop(name) for name in METRICS}, seed=self.seed)
+        found |= cut_estimates(columns, seed=self.seed)
+        at = {iou: found.pop(f"at {iou:g}") for iou in IOUS}
+        return Located(len(columns["ious"]), max_box_acc_at=at, **found)
 
 
 def _paired(maps: Tensor, objects: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -106,38 +106,19 @@ class LocalisationMeasure(Measure):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.located: dict[str, Localisation] = {}
-        self.cut: dict[str, WSOL] = {}
 
     def update(self, view: View) -> None:
         """Add a batch's maps."""
-        batch, seed = view.batch, self.context.seed
+        batch, context = view.batch, self.context
         assert batch.objects is not None
         for kind, maps in view.maps.items():
             if kind not in self.located:
-                self.located[kind] = Localisation(seed=seed).to(maps.device)
-                self.cut[kind] = WSOL(objects=self.context.outlines, seed=seed).to(maps.device)
-            self.located[kind].update(maps, batch.objects)
-            self.cut[kind].update(maps, batch.objects, batch.boxes)
+                self.located[kind] = Localisation(outlines=context.outlines, seed=context.seed)
+            self.located[kind].update(maps, batch.objects, batch.boxes)
 
     def fields(self) -> dict[str, Any]:
         """`localisation`, by kind of map."""
-        return {
-            "localisation": {
-                kind: Located.from_flat(
-                    {k: float(v) for k, v in (one.compute() | self.cut[kind].compute()).items()}
-                )
-                for kind, one in self.located.items()
-            }
-        }
-
-    def columns(self) -> dict[str, Tensor]:
-        """By the names of the columns of all images."""
-        names = {name: "energy_inside" if name == "energy" else name for name in METRICS}
-        return {
-            f"{kind} {column}": one.per_image(name)
-            for kind, one in self.located.items()
-            for name, column in names.items()
-        }
+        return {"localisation": {kind: one.compute() for kind, one in self.located.items()}}
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:

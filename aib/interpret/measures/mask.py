@@ -6,7 +6,7 @@ where it is open: a model that loses accuracy reads the values of the mask, not 
 """
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -19,68 +19,24 @@ from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import MaskUse
 from aib.interpret.measures.swaps import paired_drop
-from aib.interpret.metrics.seeded import Stream, normal
 from aib.interpret.results import Study
 from aib.models.masked import Masked, information_bits
-from aib.models.modes import evaluating
-from aib.models.types import Noise, Output, widen
 
 FAINT = 0.1  # values below it are set to 0
 HALF = 0.5  # bits through values below it are counted
-NOISE_SAMPLES = 4  # passes with new noise for each image
 CHANGED = ("without_faint", "rounded", "shifted", "blurred")
 NEARLY_CLOSED = 0.02  # an image of which the mask keeps less shows nearly nothing
-SHARES = (
-    "closed", "open", "area", "accuracy", "prediction_changes", "probability_std", "nearly_closed",
-)  # fmt: skip
+SHARES = ("closed", "open", "area", "accuracy", "nearly_closed")
+MAX_NEARLY_CLOSED = 5  # percent of the images, from which on there is a warning
 
 
-class MaskSums:
-    """Sums over the images of a masked model's measurements; they stay on the device."""
-
-    def __init__(self, model: Masked, *, seed: int = 0) -> None:
-        self.model, self.seed, self.images = model, seed, 0
-        self.sums: dict[str, Tensor] = {}
-
-    @torch.no_grad()
-    def add(self, x: Tensor, y: Tensor) -> None:
-        """Measure a batch of normalised images [B,3,H,W] with labels [B].
-
-        Passes are deterministic, with the one fixed noise, except those that compare noise
-        samples: an image's noise comes from the seed and its index.
-        """
-        with evaluating(self.model):
-            for name, values in _measure(self.model, x, y, self.images, self.seed).items():
-                self.sums[name] = self.sums.get(name, 0) + values.double().sum()
-        self.images += len(x)
-
-    def result(self) -> MaskUse:
-        """The means over all images."""
-        images = self.images
-        found = dict(zip(self.sums, torch.stack([*self.sums.values()]).tolist(), strict=True))
-        results: dict[str, Any] = {name: 100 * found[name] / images for name in SHARES}
-        results |= {name: _drop(found, name, images) for name in CHANGED}
-        bits = found["bits"]
-        faint_bits = 100 * found["faint_bits"] / bits if bits else None
-        return MaskUse(images=images, bits=bits / images, faint_bits=faint_bits, **results)
-
-
-def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: int = 0) -> MaskUse:
-    """Measure the mask on batches of normalised images and labels, (x [B,3,H,W], y [B])."""
-    sums = MaskSums(model, seed=seed)
-    for x, y in batches:
-        sums.add(x, y)
-    return sums.result()
-
-
-def _measure(model: Masked, x: Tensor, y: Tensor, first: int, seed: int) -> dict[str, Tensor]:
+def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> dict[str, Tensor]:
     """One value per image of a batch, [B] each."""
     own = model(x, deterministic=True)
     assert own.mask is not None and own.attention is not None
     m, a = own.mask[0], own.attention.a_q[0].clamp(0, 1)  # [B,H,W], [B,h,w]
     bits = information_bits(x, m, model.noise_std)
-    prediction = own.logits.argmax(-1)
-    right = prediction == y
+    right = own.logits.argmax(-1) == y
     index = torch.arange(first, first + len(x), device=x.device)
 
     def correct(**given: Tensor) -> Tensor:
@@ -92,11 +48,6 @@ def _measure(model: Masked, x: Tensor, y: Tensor, first: int, seed: int) -> dict
         "shifted": correct(attention_map=shift(a, index)),
         "blurred": correct(attention_map=blur(a)),
     }
-    noise = noise_samples(own, x, index, seed)
-    each = model(x, samples=(NOISE_SAMPLES, 1), noise=noise).sample_logits.flatten(0, 1)  # [n,B,C]
-    wanted = prediction.expand(NOISE_SAMPLES, -1)[..., None]  # [n,B,1]
-    probability = widen(each).softmax(-1).gather(-1, wanted)[..., 0]  # [n,B]
-    varies = (each.argmax(-1) != each[0].argmax(-1)).any(0)
     columns = {
         "closed": (m == 0).double().mean((1, 2)),
         "open": (m == 1).double().mean((1, 2)),
@@ -105,26 +56,10 @@ def _measure(model: Masked, x: Tensor, y: Tensor, first: int, seed: int) -> dict
         "bits": bits.double().sum((1, 2)),
         "faint_bits": bits.where(m < HALF, 0).double().sum((1, 2)),
         "accuracy": right,
-        "prediction_changes": varies,
-        "probability_std": probability.std(0),
     }
     for name, now in changed.items():
         columns |= {f"{name} lost": right & ~now, f"{name} gained": now & ~right}
     return columns
-
-
-def noise_samples(out: Output, x: Tensor, index: Tensor, seed: int) -> Noise:
-    """Noise for images x and the output of a pass, the same for an image in any batch."""
-    assert out.attention is not None
-
-    def sample(stream: Stream, like: Tensor) -> Tensor:
-        """Noise for values [B,...]: [n,B,...]"""
-        rows = [NOISE_SAMPLES * index + i for i in range(NOISE_SAMPLES)]
-        drawn = [normal(seed, stream, row, like[0].numel()).view_as(like) for row in rows]
-        return torch.stack(drawn).to(like)
-
-    z = None if out.latent is None else sample(Stream.NOISE_Z, out.latent.mu[0])[:, None]
-    return Noise(sample(Stream.NOISE_A, out.attention.mu), z, sample(Stream.NOISE_X, x))
 
 
 def shift(a: Tensor, index: Tensor) -> Tensor:
@@ -148,11 +83,8 @@ def _drop(sums: dict[str, float], name: str, images: int) -> Estimate:
     return Estimate(100 * found.drop, 100 * found.low, 100 * found.high)
 
 
-MAX_NEARLY_CLOSED = 5  # percent of the images, from which on there is a warning
-
-
 class MaskMeasure(Measure):
-    """`mask_use` on all images."""
+    """What the mask lets through, and accuracy with the mask changed, in deterministic passes."""
 
     title = "changed masks"
     needs = frozenset({"mask"})
@@ -160,18 +92,27 @@ class MaskMeasure(Measure):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         assert isinstance(context.model, Masked)
-        self.sums = MaskSums(context.model, seed=context.seed)
+        self.model, self.images = context.model, 0
+        self.sums: dict[str, Tensor] = {}  # over the images; they stay on the device
 
     def update(self, view: View) -> None:
         """Add a batch."""
-        self.sums.add(view.x, view.batch.labels)
+        found = _measure(self.model, view.x, view.batch.labels, self.images)
+        for name, values in found.items():
+            self.sums[name] = self.sums.get(name, 0) + values.double().sum()
+        self.images += len(view.x)
 
     def fields(self) -> dict[str, Any]:
         """`mask`, with a warning where many masks are nearly closed."""
-        found = self.sums.result()
-        if (found.nearly_closed or 0) > MAX_NEARLY_CLOSED:
-            text = f"the mask keeps less than 2% of the pixels in {found.nearly_closed:.1f}% of "
-            warnings.warn(f"{text}the images", AibWarning, stacklevel=2)
+        images, sums = self.images, {name: float(value) for name, value in self.sums.items()}
+        results: dict[str, Any] = {name: 100 * sums[name] / images for name in SHARES}
+        if results["nearly_closed"] > MAX_NEARLY_CLOSED:
+            text = f"the mask keeps less than 2% of the pixels in {results['nearly_closed']:.1f}% "
+            warnings.warn(f"{text}of the images", AibWarning, stacklevel=2)
+        results |= {name: _drop(sums, name, images) for name in CHANGED}
+        bits = sums["bits"]
+        faint_bits = 100 * sums["faint_bits"] / bits if bits else None
+        found = MaskUse(images=images, bits=bits / images, faint_bits=faint_bits, **results)
         return {"mask": found}
 
     @staticmethod
@@ -187,8 +128,6 @@ class MaskMeasure(Measure):
                 "images below 2% area %": number(found.nearly_closed, 1),
                 "bits per image": f"{found.bits:,.0f}",
                 "bits through m < 0.5 %": number(found.faint_bits, 1),
-                "noise changes the prediction %": f"{found.prediction_changes:.1f}",
-                "probability ± points": f"{found.probability_std:.1f}",
             }
             for label, found in masks.items()
         ]
@@ -205,9 +144,7 @@ class MaskMeasure(Measure):
         ]
         note = (
             "Means over the images. Bits: an upper bound on what the pixels tell given the mask; "
-            "the shape of the mask is not counted. Noise: images whose prediction is not the same "
-            "in 4 passes with new noise, and the standard deviation of the predicted class's "
-            "probability."
+            "the shape of the mask is not counted."
         )
         lost = (
             "Percentage points of accuracy lost with the mask changed (95% interval). A model that "

@@ -17,7 +17,7 @@ from aib.evaluation.intervals import finite_or_none
 from aib.interpret.maps import own_maps
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import LayerChange
-from aib.interpret.metrics.similarity import ScaledMaps, centred_cosine, cosine, min_max, spearman
+from aib.interpret.metrics.similarity import ScaledMaps, centred_cosine, cosine, min_max
 
 MapFunction = Callable[[nn.Module, Tensor], Tensor]
 
@@ -107,7 +107,6 @@ def _compare(name: str, original: ScaledMaps, maps: Tensor) -> LayerChange:
         name,
         finite_or_none(cosine(original, changed).nanmean()),
         finite_or_none(centred_cosine(original, changed).nanmean()),
-        finite_or_none(spearman(original, changed).nanmean()),
         int((original.flat | changed.flat).sum()),
     )
 

@@ -13,86 +13,78 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.errors import AibError
+from aib.evaluation.intervals import Estimate, ratio_estimates
 from aib.figures.scale import FLAT
 from aib.figures.table import Table, number, table_of
 from aib.interpret.maps import explain_batch
 from aib.interpret.measure import Context, Measure, View
-from aib.interpret.metrics.metric import BootstrapMetric
+from aib.interpret.measured import Stability
+from aib.interpret.metrics.checks import check_finite
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
-from aib.interpret.results import Stability, Study
+from aib.interpret.results import Study
 
 PRIMARY_TAU = 0.9
 TAUS = (0.85, PRIMARY_TAU, 0.95)
-PER_IMAGE = ("cosine", "centred", "consistent", "contrast", "contrast_modified")  # states
 
 
-class InterpretabilityScore(BootstrapMetric):
-    """Share of prediction-consistent images whose maps agree, and what it takes to judge it.
+def compare_maps(maps: Tensor, modified: Tensor) -> dict[str, Tensor]:
+    """Maps [B,h,w] of images beside those of the modified images: one value per image, [B] each."""
+    before, after = min_max(maps), min_max(modified)
+    return {
+        "cosine": cosine(before, after),
+        "centred": centred_cosine(before, after),
+        "contrast": before.contrast,
+        "contrast_modified": after.contrast,
+    }
 
-    `compute` returns scalar tensors by name. With an interval (`NAME_low`, `NAME_high`):
 
-    - `score_TAU`: percentage of prediction-consistent images (same argmax, right or wrong) whose
-      scaled maps have a cosine of at least TAU; flat against flat agrees, flat against not flat
-      does not;
-    - `centred_TAU`: the same with the centred cosine, over the images where it is defined;
+def stability(
+    correct: Tensor, consistent: Tensor, compared: Mapping[str, Tensor], *, seed: int = 0
+) -> Stability:
+    """The score of N images, and what it takes to judge it.
+
+    `correct` [N]: whether the predictions for the modified images are right; `consistent` [N]:
+    whether they are those for the images themselves, right or wrong. `compared` comes from
+    `compare_maps`; without maps it is empty.
+
+    - `score` by threshold: percentage of prediction-consistent images whose scaled maps have a
+      cosine of at least that; flat against flat agrees, flat against not flat does not;
+    - `centred`: the same with the centred cosine, over the images where it is defined;
     - `centred_mean`: the centred cosine's mean over those images, -1 to 1;
-    - `prediction_consistent`: percentage of all images.
-
-    Without: `images`, `centred_undefined` (prediction-consistent images with a flat map),
-    `contrast` and `contrast_modified` (max - min, mean over all images), `flat` and
-    `flat_modified` (counts over all images). A metric over no image at all is NaN.
+    - `centred_undefined`: prediction-consistent images with a flat map;
+    - `contrast`: max - min, mean over all images; `flat` counts all images.
     """
-
-    cosine: list[Tensor]
-    centred: list[Tensor]
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        # One float per image: a process without data contributes an empty float tensor.
-        for name in PER_IMAGE:
-            self.add_state(name, default=[], dist_reduce_fx="cat")
-
-    def update(
-        self, maps: Tensor, maps_modified: Tensor, predictions: Tensor, predictions_modified: Tensor
-    ) -> None:
-        """Add maps [B,h,w] and predicted classes [B] of the images and of the modified images."""
-        if not predictions.shape == predictions_modified.shape == maps.shape[:1]:
-            raise AibError(f"there must be one predicted class for each of the {len(maps)} maps")
-        before, after = min_max(maps), min_max(maps_modified)
-        self.count_broken(before.contrast + after.contrast)
-        values = (
-            cosine(before, after),
-            centred_cosine(before, after),
-            (predictions == predictions_modified).float(),
-            before.contrast,
-            after.contrast,
-        )
-        for name, column in zip(PER_IMAGE, values, strict=True):
-            getattr(self, name).append(column)
-
-    def compute(self) -> dict[str, Tensor]:
-        """The values named above."""
-        raw, centred, consistent, contrast, contrast_modified = map(self.per_image, PER_IMAGE)
-        defined = consistent * ~centred.isnan()
-        every = torch.ones_like(consistent)
-        # Each metric is a sum over images divided by another: the counted ones, among which.
-        parts: dict[str, tuple[Tensor, Tensor]] = {}
-        for tau in TAUS:
-            least = tau - 1e-6  # in float32 a cosine of exactly 0.9 may be below 0.9
-            parts[f"score_{tau:g}"] = (100 * consistent * (raw >= least), consistent)
-            parts[f"centred_{tau:g}"] = (100 * defined * (centred >= least), defined)
-        parts["centred_mean"] = (defined * centred.nan_to_num(), defined)
-        parts["prediction_consistent"] = (100 * consistent, every)
-        return {
-            **self.ratios(parts),
-            "centred_undefined": (consistent * centred.isnan()).sum(),
-            "contrast": contrast.mean(),
-            "contrast_modified": contrast_modified.mean(),
-            "flat": (contrast.float() < FLAT).sum(),  # float32, as in `min_max`
-            "flat_modified": (contrast_modified.float() < FLAT).sum(),
-            "images": torch.tensor(len(contrast), device=contrast.device),
-        }
+    accuracy = 100 * float(correct.double().mean())
+    if not compared:
+        return Stability(accuracy, Estimate(100 * float(consistent.double().mean())))
+    names = ("cosine", "centred", "contrast", "contrast_modified")
+    raw, centred, contrast, contrast_modified = (compared[name].double() for name in names)
+    check_finite(int((~(contrast + contrast_modified).isfinite()).sum()))
+    consistent = consistent.double()
+    defined = consistent * ~centred.isnan()
+    every = torch.ones_like(consistent)
+    # Each metric is a sum over images divided by another: the counted ones, among which.
+    parts: dict[str, tuple[Tensor, Tensor]] = {}
+    for tau in TAUS:
+        least = tau - 1e-6  # in float32 a cosine of exactly 0.9 may be below 0.9
+        parts[f"score_{tau:g}"] = (100 * consistent * (raw >= least), consistent)
+        parts[f"centred_{tau:g}"] = (100 * defined * (centred >= least), defined)
+    parts["centred_mean"] = (defined * centred.nan_to_num(), defined)
+    parts["prediction_consistent"] = (100 * consistent, every)
+    found = ratio_estimates(parts, seed=seed)
+    return Stability(
+        accuracy,
+        found["prediction_consistent"],
+        score={tau: found[f"score_{tau:g}"] for tau in TAUS},
+        centred={tau: found[f"centred_{tau:g}"] for tau in TAUS},
+        centred_mean=found["centred_mean"],
+        centred_undefined=int((consistent * centred.isnan()).sum()),
+        contrast=float(contrast.mean()),
+        contrast_modified=float(contrast_modified.mean()),
+        flat=int((contrast.float() < FLAT).sum()),  # float32, as in `min_max`
+        flat_modified=int((contrast_modified.float() < FLAT).sum()),
+        images=len(contrast),
+    )
 
 
 TITLE = "Do maps stay put?"
@@ -105,13 +97,7 @@ class StabilityMeasure(Measure):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.decisions: dict[str, list[Tensor]] = {}  # "MODIFICATION correct" and "... consistent"
-        self.scores: dict[str, InterpretabilityScore] = {}  # by modification
-
-    @property
-    def cost(self) -> int:
-        """One pass for each modification."""
-        return len(self.context.modifications)
+        self.parts: dict[str, list[dict[str, Tensor]]] = {}  # by modification, of each batch
 
     def update(self, view: View) -> None:
         """Decide on a batch under each modification, and compare the maps."""
@@ -119,38 +105,22 @@ class StabilityMeasure(Measure):
         for name, modify in self.context.modifications.items():
             x = view.modified(modify)
             after = explain_batch(self.context.model, x, deterministic=True)
-            decisions = {
-                "correct": (after.prediction == view.batch.labels).float(),
-                "consistent": (after.prediction == before.prediction).float(),
+            found = {
+                "correct": after.prediction == view.batch.labels,
+                "consistent": after.prediction == before.prediction,
             }
-            for what, values in decisions.items():
-                self.decisions.setdefault(f"{name} {what}", []).append(values)
             if before.map is not None and after.map is not None:
-                score = InterpretabilityScore(seed=self.context.seed).to(x.device)
-                score = self.scores.setdefault(name, score)
-                score.update(before.map, after.map, before.prediction, after.prediction)
-
-    def columns(self) -> dict[str, Tensor]:
-        """Decisions and cosines under each modification."""
-        found = {name: torch.cat(parts).cpu() for name, parts in self.decisions.items()}
-        for name, score in self.scores.items():
-            found[f"{name} cosine"] = torch.cat(score.cosine).cpu()
-            found[f"{name} centred"] = torch.cat(score.centred).cpu()
-        return found
+                found |= compare_maps(before.map, after.map)
+            self.parts.setdefault(name, []).append(found)
 
     def fields(self) -> dict[str, Any]:
         """`stability`, by modification."""
-        return {"stability": {name: self._result(name) for name in self.context.modifications}}
-
-    def _result(self, name: str) -> Stability:
-        parts = {what: self.decisions[f"{name} {what}"] for what in ("correct", "consistent")}
-        shares = {
-            what: 100 * float(torch.cat(part).double().mean()) for what, part in parts.items()
-        }
-        values = {"accuracy": shares["correct"], "prediction_consistent": shares["consistent"]}
-        if name in self.scores:
-            values |= {k: float(v) for k, v in self.scores[name].compute().items()}
-        return Stability.from_flat(values)
+        found = {}
+        for name, parts in self.parts.items():
+            columns = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+            decided = columns.pop("correct"), columns.pop("consistent")
+            found[name] = stability(*decided, columns, seed=self.context.seed)
+        return {"stability": found}
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:

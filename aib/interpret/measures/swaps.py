@@ -8,7 +8,6 @@ map of another image of the same class does as well, and the map alone tells the
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
@@ -146,9 +145,7 @@ class SwapMeasure(Measure):
         """Store a batch's maps and decisions."""
         maps = view.explanation.map
         assert maps is not None
-        known = "objects" in self.context.has
-        batch = view.batch if known else replace(view.batch, objects=None)
-        self.swapping.first(batch, view.x, self.context.model.applied_map(maps))
+        self.swapping.first(view.batch, view.x, self.context.model.applied_map(maps))
 
     def update_again(self, view: View) -> None:
         """Decide under the maps of partners."""

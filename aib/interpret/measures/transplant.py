@@ -9,7 +9,7 @@ Two controls say what the resampling costs (B under its own resampled map), and 
 outline costs (B under the map of a third image C of B's predicted class, fitted to the same box).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -30,6 +30,8 @@ OPEN = 0.5  # of a mask: its box holds the pixels from here on
 MASS = 0.8  # of a map that is no mask: its box holds this share
 SCALES = 0.5, 2.0  # of an object, per axis; others are skipped
 ENOUGH = 100  # pairs; fewer say nothing
+IMAGES = 2048  # of a random choice at most: their pixels stay in memory
+BATCH = 64
 
 
 def mask_boxes(masks: Tensor) -> Tensor:
@@ -93,70 +95,13 @@ def place(values: Tensor, source: Tensor, target: Tensor, outside: Tensor) -> Te
     return torch.where(inside, moved, outside)
 
 
-def transplant(
-    predict: Callable[[Tensor, Tensor], Tensor],
-    images: Callable[[Tensor], Tensor],
-    maps: Callable[[Tensor], Tensor],
-    own: Tensor,
-    index: Tensor,
-    boxes: Tensor,
-    *,
-    noise_std: float = 1.0,
-    batch_size: int = 64,
-    seed: int = 0,
-) -> Transplant:
-    """Transplant objects among N images.
-
-    `predict(x, m)` gives the predicted class of images under maps; `images(i)` and `maps(i)` give
-    the normalised images [B,3,H,W] and the maps [B,h,w] of positions i. `own` [N] are the
-    predictions under the own maps, `index` [N] the images' positions in their data set, and
-    `boxes` [N,4] the boxes of the maps.
-    """
-    partners = draw_partners(index, own, seed=seed)
-    b = partners.other_class
-    c, d = partners.same_class[b], partners.another[b]
-    there = (b >= 0) & (c >= 0)
-    a = torch.arange(len(own), device=own.device)[there]
-    b, c, d = b[there], c[there], d[there]
-    usable = fits(boxes[b], boxes[a]) & fits(boxes[c], boxes[a])
-    a, b, c, d = (one[usable] for one in (a, b, c, d))
-    if len(a) < ENOUGH:
-        return Transplant(len(a), len(own) - len(a))
-    rows = []
-    for i in torch.arange(len(a)).split(batch_size):
-        x, box, target = images(b[i]), boxes[b[i]], boxes[a[i]]
-        generator = torch.Generator().manual_seed(seed + int(i[0]))
-        noise = noise_std * torch.randn(x.shape, generator=generator).to(x)
-        x = place(x, box, target, noise)
-        fitted = [_place_map(maps(k[i]), boxes[k[i]], target) for k in (b, c)]
-        found = predict(x, maps(a[i]))
-        rows.append(
-            torch.stack(
-                [
-                    found == own[b[i]],
-                    found == own[a[i]],
-                    found == own[d[i]],
-                    predict(x, fitted[0]) == own[b[i]],
-                    predict(x, fitted[1]) == own[b[i]],
-                ],
-                dim=1,
-            )
-        )
-    values = torch.cat(rows).double()
-    estimates = mean_estimates(values, seed=seed)
-    return Transplant(len(a), len(own) - len(a), *estimates)
-
-
 def _place_map(maps: Tensor, source: Tensor, target: Tensor) -> Tensor:
     one = maps[:, None]
     return place(one, source, target, torch.zeros_like(one))[:, 0].clamp(0, 1)
 
 
-IMAGES = 2048  # of a random choice at most: their pixels stay in memory
-
-
 class TransplantMeasure(Measure):
-    """`transplant` among a random choice of the images."""
+    """Transplants among a random choice of the images."""
 
     title = "transplant"
     needs = frozenset({"takes_map"})
@@ -203,21 +148,38 @@ class TransplantMeasure(Measure):
     def fields(self) -> dict[str, Any]:
         """`transplant`."""
         model, self.stored = self.context.model, self._chosen(self.stored)
-        own, size = self.stored["own"], 64
+        own, index = self.stored["own"], self.stored["index"]
         find = mask_boxes if isinstance(model, Masked) else mass_boxes
         everything = torch.arange(len(own), device=own.device)
-        result = transplant(
-            self._predict,
-            lambda i: model.preprocessing.normalise(self.stored["pixels"][i]),
-            self._maps,
-            own,
-            self.stored["index"],
-            torch.cat([find(self._maps(i)) for i in everything.split(size)]),
-            noise_std=getattr(model, "noise_std", 1.0),
-            batch_size=size,
-            seed=self.context.seed,
-        )
-        return {"transplant": result}
+        boxes = torch.cat([find(self._maps(i)) for i in everything.split(BATCH)])
+        partners = draw_partners(index, own, seed=self.context.seed)
+        b = partners.other_class
+        c, d = partners.same_class[b], partners.another[b]
+        usable = (b >= 0) & (c >= 0) & fits(boxes[b], boxes) & fits(boxes[c], boxes)
+        a, b, c, d = (one[usable] for one in (everything, b, c, d))
+        pairs, skipped = len(a), len(own) - len(a)
+        if pairs < ENOUGH:
+            return {"transplant": Transplant(pairs, skipped)}
+        parts = zip(*(one.split(BATCH) for one in (a, b, c, d)), strict=True)
+        rows = [self._decide(boxes, n * BATCH, *part) for n, part in enumerate(parts)]
+        estimates = mean_estimates(torch.cat(rows).double(), seed=self.context.seed)
+        return {"transplant": Transplant(pairs, skipped, *estimates)}
+
+    def _decide(
+        self, boxes: Tensor, first: int, a: Tensor, b: Tensor, c: Tensor, d: Tensor
+    ) -> Tensor:
+        """Whether the prediction is B's, A's and D's under A's map, and B's in both controls."""
+        model, own, target = self.context.model, self.stored["own"], boxes[a]
+        x = model.preprocessing.normalise(self.stored["pixels"][b])
+        generator = torch.Generator().manual_seed(self.context.seed + first)
+        noise = torch.randn(x.shape, generator=generator).to(x)
+        x = place(x, boxes[b], target, getattr(model, "noise_std", 1.0) * noise)
+        found = self._predict(x, self._maps(a))
+        followed = [found == own[k] for k in (b, a, d)]
+        for k in (b, c):
+            fitted = _place_map(self._maps(k), boxes[k], target)
+            followed.append(self._predict(x, fitted) == own[b])
+        return torch.stack(followed, dim=1)
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:

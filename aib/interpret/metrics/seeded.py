@@ -26,9 +26,6 @@ class Stream(IntEnum):
     TIES = 5
     ROAD = 6
     PROBE = 8
-    NOISE_A = 9
-    NOISE_Z = 10
-    NOISE_X = 11
     TRANSPLANT = 12
 
 

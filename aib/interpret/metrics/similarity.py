@@ -1,4 +1,4 @@
-"""Similarity of two maps of the same image, and the scaling and ranks that it needs."""
+"""Similarity of two maps of the same image, their scaling, and AUROC."""
 
 from typing import NamedTuple
 
@@ -46,20 +46,6 @@ def centred_cosine(first: ScaledMaps, second: ScaledMaps) -> Tensor:
     return value.masked_fill(first.flat | second.flat, torch.nan)
 
 
-def spearman(first: ScaledMaps, second: ScaledMaps) -> Tensor:
-    """Pearson's r of the ranks, ties sharing theirs [B]; NaN where one map is flat."""
-    value = _pearson(mid_ranks(first.values), mid_ranks(second.values))
-    return value.masked_fill(first.flat | second.flat, torch.nan)
-
-
-def mid_ranks(values: Tensor) -> Tensor:
-    """Ranks from 1 to n along the last axis; tied values share the mean of their ranks, exactly.
-
-    NaN where any of the values is.
-    """
-    return (_twice_mid_ranks(values).double() / 2).masked_fill(_has_nan(values), torch.nan)
-
-
 def auroc(scores: Tensor, positive: Tensor, counted: Tensor) -> Tensor:
     """Area under the ROC curve of each row: scores [B,n], positive bool [B,n].
 
@@ -78,11 +64,7 @@ def auroc(scores: Tensor, positive: Tensor, counted: Tensor) -> Tensor:
     twice = (_twice_mid_ranks(scores) * positive).sum(dim=1)
     twice = twice - positives * (positives + 1 + 2 * others)
     area = twice.double() / (2 * positives * negatives)  # 0 / 0 is NaN: undefined
-    return area.masked_fill(_has_nan(scores)[:, 0], torch.nan)
-
-
-def _has_nan(values: Tensor) -> Tensor:
-    return values.isnan().any(dim=-1, keepdim=True)
+    return area.masked_fill(scores.isnan().any(dim=1), torch.nan)
 
 
 def _twice_mid_ranks(values: Tensor) -> Tensor:

@@ -4,9 +4,9 @@ The first pass stores each image's map and decision; the second decides under th
 the map shuffled in space, and under the maps of other images, chosen from all of them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -15,20 +15,13 @@ from torch import Tensor
 from aib.data import Batch
 from aib.data.objects import object_and_counted
 from aib.errors import AibError
-from aib.interpret.metrics.checks import (
-    check_batch,
-    check_finite,
-    check_maps,
-    class_logits,
-    count_broken,
-)
+from aib.interpret.metrics.checks import check_finite, count_broken
 from aib.interpret.metrics.seeded import Stream, random_words
 
 MAX_CHANGE = 0.05  # of an image's probabilities with its own map given; rounding changes far less
 MAX_CHANGED = 0.01  # of the images: more could cost a point of accuracy by themselves
 
-Predict = Callable[[Tensor, Tensor | None], Any]  # images and maps to logits
-Attend = Callable[[Tensor], Tensor]  # images to maps
+Predict = Callable[[Tensor, Tensor | None], Tensor]  # images and maps to logits
 
 
 class Partners(NamedTuple):
@@ -102,8 +95,8 @@ def draw_partners(index: Tensor, classes: Tensor, *, seed: int = 0) -> Partners:
 class Swapping:
     """Decisions under replaced maps, from two passes over the same batches.
 
-    `predict(x, map)` gives logits [B,C] (or an object with `.logits`) under the map [B,h,w], or
-    under the model's own where it is None.
+    `predict(x, map)` gives logits [B,C] under the map [B,h,w], or under the model's own where it is
+    None.
     """
 
     def __init__(self, predict: Predict, *, seed: int = 0) -> None:
@@ -116,13 +109,11 @@ class Swapping:
     @torch.no_grad()
     def first(self, batch: Batch, x: Tensor, maps: Tensor) -> None:
         """Store what a batch of normalised images x shows: its maps [B,h,w] and decisions."""
-        check_batch(x)
-        check_maps(maps, len(x))
         check_finite(int(count_broken(maps)))
-        logits = self._decide(x, None)
+        logits = self.predict(x, None)
         self.num_classes = logits.shape[1]
         found = {"maps": maps, "index": batch.index, "labels": batch.labels}
-        found |= {"own": logits.argmax(1), "changed": is_changed(logits, self._decide(x, maps))}
+        found |= {"own": logits.argmax(1), "changed": is_changed(logits, self.predict(x, maps))}
         size = (maps.shape[1], maps.shape[2])
         shares = None if batch.objects is None else covered(batch.objects, size)  # [B,h,w]
         if shares is not None:
@@ -145,7 +136,7 @@ class Swapping:
         }
         for name, replacement in replacements.items():
             seen = torch.zeros_like(x) if name == "blank" else x
-            decided = self._decide(seen, replacement).argmax(dim=1)
+            decided = self.predict(seen, replacement).argmax(dim=1)
             self.under.setdefault(name, []).append(decided)
 
     def stored(self) -> dict[str, Tensor]:
@@ -172,31 +163,6 @@ class Swapping:
             num_classes=self.num_classes,
             changed=whole["changed"].cpu(),
         )
-
-    def _decide(self, x: Tensor, given: Tensor | None) -> Tensor:
-        return class_logits(self.predict(x, given), len(x))
-
-
-def swap_maps(
-    predict: Predict,
-    attend: Attend,
-    batches: Callable[[], Iterable[Batch]],
-    *,
-    seed: int = 0,
-) -> Decisions:
-    """Decide on all images under their own maps and under replacements.
-
-    `predict` as in `Swapping`; `attend(x)` gives the model's own maps; `batches()` gives all images
-    as a `Batch` with normalised `images`, the same in each of two calls.
-    """
-    swapping = Swapping(predict, seed=seed)
-    for batch in batches():
-        with torch.no_grad():
-            maps = attend(batch.images)
-        swapping.first(batch, batch.images, maps)
-    for batch in batches():
-        swapping.second(batch, batch.images)
-    return swapping.decisions()
 
 
 def is_changed(free: Tensor, given: Tensor) -> Tensor:

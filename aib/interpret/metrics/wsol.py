@@ -14,16 +14,14 @@ Their code differs in some details: a component is measured by the area of its c
 rounded to 8 bits and enlarged bicubically, and both sides of a box count as inside.
 """
 
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from aib.data.objects import object_and_counted
-from aib.evaluation.intervals import interval
-from aib.interpret.metrics.checks import check_objects
+from aib.evaluation.intervals import Estimate, defined_means, finite_or_none, interval
 from aib.interpret.metrics.components import connected_components
-from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import scaled_maps
 
 STEPS = 100  # thresholds in [0, 1)
@@ -31,82 +29,52 @@ IOUS = (0.3, 0.5, 0.7)
 _CHUNK = 2**24  # pixels of all thresholds whose components are found at once
 
 
-class WSOL(BootstrapMetric):
-    """MaxBoxAccV2, PxAP and mask IoU.
+def cut_maps(
+    maps: Tensor, objects: Tensor, boxes: Tensor | None = None, outlines: bool = True
+) -> dict[str, Tensor]:
+    """What `cut_estimates` needs of maps [B,h,w] with masks [B,H,W], [B,...] each.
 
-    `compute` returns scalar tensors by name, each with `_low` and `_high` (bootstrap over images):
-    `max_box_acc`, `max_box_acc_at_0.3` (0.5, 0.7), `pxap` and `mask_iou`. `max_box_acc_undefined`
-    counts the images without a box; they are left out, and images without any object pixel from
-    PxAP and mask IoU. The intervals of values at the best threshold hold that threshold fixed.
-
-    `objects=False`: the masks are filled boxes, so PxAP and mask IoU are undefined and left out.
+    `boxes` and `outlines` as in `Localisation`.
     """
+    scores = scaled_maps(maps, (objects.shape[1], objects.shape[2]))
+    tables = {"ious": box_ious(scores, object_boxes(objects) if boxes is None else boxes)}
+    if outlines:
+        tables["inside"], tables["outside"] = score_histograms(scores, objects)
+    return {name: table.float() for name, table in tables.items()}
 
-    def __init__(self, *, objects: bool = True, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.objects = objects
-        for name in ("ious", *(("inside", "outside") if objects else ())):
-            self.add_state(name, default=[], dist_reduce_fx="cat")
 
-    def update(self, maps: Tensor, objects: Tensor, boxes: Tensor | None = None) -> None:
-        """Add maps [B,h,w] with masks [B,H,W] (bool, or integers with 255 for ignored pixels).
+def cut_estimates(tables: Mapping[str, Tensor], *, seed: int = 0) -> dict[str, Estimate]:
+    """MaxBoxAccV2 and its parts ("at IOU"), PxAP and mask IoU, with bootstrap intervals.
 
-        `boxes` [B,4] or [B,n,4] are the objects' boxes in pixels, clipped to the image; NaN pads
-        images with fewer. By default one box around each mask. An image may have a box and no mask.
-        """
-        check_objects(objects, len(maps))
-        scores = scaled_maps(maps, (objects.shape[1], objects.shape[2]))
-        tables = {"ious": box_ious(scores, object_boxes(objects) if boxes is None else boxes)}
-        if self.objects:
-            tables["inside"], tables["outside"] = score_histograms(scores, objects)
-        for name, table in tables.items():  # flat: a process without images has an empty list
-            getattr(self, name).append(table.flatten().float())
-        self.count_broken(scores)
+    Images without a box or without any object pixel are left out. The intervals of values at the
+    best threshold hold that threshold fixed.
+    """
+    ious = tables["ious"]  # [N,STEPS]
+    # In float32 an IoU of exactly 0.7 is below 0.7.
+    correct = [(ious > least - 1e-6).double().where(~ious.isnan(), torch.nan) for least in IOUS]
+    best = [_best(values) for values in correct]
+    columns = {"max_box_acc": _at(correct, best)}
+    columns |= {f"at {iou:g}": _at([v], [c]) for iou, v, c in zip(IOUS, correct, best, strict=True)}
+    if "inside" in tables:
+        of_masks = _mask_ious(tables)
+        columns["mask_iou"] = _at([of_masks], [_best(of_masks)])
+    found = defined_means(columns, seed=seed)
+    return found | ({"pxap": _pxap(tables, seed)} if "inside" in tables else {})
 
-    def compute(self) -> dict[str, Tensor]:
-        """The values named above."""
-        correct = self._correct()
-        best = [_best(values) for values in correct]
-        columns = {
-            "max_box_acc": _at(correct, best),
-            **{
-                f"max_box_acc_at_{iou:g}": _at([values], [cut])
-                for iou, values, cut in zip(IOUS, correct, best, strict=True)
-            },
-        }
-        pooled: dict[str, Tensor] = {}
-        if self.objects:
-            ious = self._mask_ious()
-            columns["mask_iou"] = _at([ious], [_best(ious)])
-            pooled = self._pxap()
-        found = self.ratios(
-            {name: (v.nan_to_num(), (~v.isnan()).double()) for name, v in columns.items()}
-        )
-        undefined = columns["max_box_acc"].isnan().sum()
-        return found | pooled | {"max_box_acc_undefined": undefined}
 
-    def _correct(self) -> list[Tensor]:
-        """[N,STEPS] for each of IOUS."""
-        ious = self.per_image("ious").reshape(-1, STEPS)
-        defined = ~ious.isnan()
-        # In float32 an IoU of exactly 0.7 is below 0.7.
-        return [(ious > least - 1e-6).double().where(defined, torch.nan) for least in IOUS]
+def _mask_ious(tables: Mapping[str, Tensor]) -> Tensor:
+    """[N,STEPS+1]; NaN without an object."""
+    found, wrong = (_at_least(tables[name]) for name in ("inside", "outside"))
+    # At threshold 0 everything is found, so found[:, 0] are all object pixels.
+    return found / (found[:, :1] + wrong).masked_fill(found[:, :1] == 0, torch.nan)
 
-    def _counts(self, name: str) -> Tensor:
-        return self.per_image(name).reshape(-1, STEPS + 1)
 
-    def _mask_ious(self) -> Tensor:
-        """[N,STEPS+1]; NaN without an object."""
-        found, wrong = (_at_least(self._counts(name)) for name in ("inside", "outside"))
-        # At threshold 0 everything is found, so found[:, 0] are all object pixels.
-        return found / (found[:, :1] + wrong).masked_fill(found[:, :1] == 0, torch.nan)
-
-    def _pxap(self) -> dict[str, Tensor]:
-        parts = [self._counts("inside"), self._counts("outside")]  # [N,STEPS+1] each
-        counts = torch.cat(parts, dim=1) * (parts[0].sum(dim=1, keepdim=True) > 0)
-        value = average_precision(counts.sum(dim=0))
-        low, high = interval(counts, average_precision, resamples=self.resamples, seed=self.seed)
-        return {"pxap": value, "pxap_low": low, "pxap_high": high}
+def _pxap(tables: Mapping[str, Tensor], seed: int) -> Estimate:
+    parts = [tables["inside"], tables["outside"]]  # [N,STEPS+1] each
+    counts = torch.cat(parts, dim=1) * (parts[0].sum(dim=1, keepdim=True) > 0)
+    ends = interval(counts, average_precision, resamples=1000, seed=seed)
+    value, low, high = map(finite_or_none, (average_precision(counts.sum(dim=0)), *ends))
+    return Estimate(value, low, high)
 
 
 def object_boxes(objects: Tensor) -> Tensor:

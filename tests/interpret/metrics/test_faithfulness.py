@@ -77,14 +77,6 @@ def test_the_blur_is_scipy_s():
     assert blurred(torch.ones(1, 1, 1, 1)).shape == (1, 1, 1, 1)
 
 
-def test_bad_input_is_named():
-    x, maps = torch.rand(2, 3, 8, 8), torch.rand(2, 4, 4)
-    with pytest.raises(AibError, match="one map for each of 2 images, not 3"):
-        deletion_insertion(lambda x: x.mean((2, 3)), x, torch.rand(3, 4, 4))
-    with pytest.raises(AibError, match=r"\[2,classes\], not \[2\]"):
-        deletion_insertion(lambda x: x.mean((1, 2, 3)), x, maps)
-
-
 @pytest.mark.parametrize("curves", [deletion_insertion, road])
 def test_maps_with_nan_rank_no_pixels(curves):
     maps = torch.rand(2, SIDE, SIDE)

@@ -57,7 +57,7 @@ def test_the_cascade_starts_at_the_output_and_layers_behind_the_map_do_not_move_
     assert list(changes) == ["head", "gain", "score", "stem.1", "stem.0"]
     head = changes["head"]
     assert head.cosine == pytest.approx(1) and head.pearson == pytest.approx(1)
-    assert head.spearman == pytest.approx(1) and head.flat == 0
+    assert head.flat == 0
     assert changes["stem.0"].pearson < 0.9
 
 
@@ -90,7 +90,7 @@ def test_the_layout_of_the_weights_in_memory_does_not_choose_the_random_ones(net
     for one, other in zip(
         randomise_layers(net, maps, X), randomise_layers(apart, maps, X), strict=True
     ):
-        assert one.spearman == pytest.approx(other.spearman, abs=1e-3), one.layer
+        assert one.pearson == pytest.approx(other.pearson, abs=1e-3), one.layer
 
 
 def test_a_map_that_turns_flat_is_counted(net):
@@ -114,4 +114,4 @@ def test_maps_that_random_weights_make_nan_have_no_similarity():
         return model.attend(x) if model.gain.value == 2 else torch.full((2, 8, 8), torch.nan)
 
     change = randomise_layers(Net(), attend, torch.rand(2, 3, 8, 8))[-1]
-    assert (change.cosine, change.pearson, change.spearman) == (None, None, None)
+    assert change.cosine is change.pearson is None

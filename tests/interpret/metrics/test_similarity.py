@@ -3,14 +3,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aib.evaluation.intervals import ratio_interval
 from aib.interpret.metrics.similarity import (
     auroc,
     centred_cosine,
     cosine,
-    mid_ranks,
     min_max,
-    spearman,
 )
 
 
@@ -37,14 +34,7 @@ def test_auroc_is_the_pair_count_with_ties(rows):
         assert abs(float(value) - brute_auroc(scores[0].tolist(), positive[0].tolist())) < 1e-12
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(-4, 4), min_size=1, max_size=30))
-def test_mid_ranks_are_scipy_s(values):
-    ranks = mid_ranks(torch.tensor([values], dtype=torch.float32))[0]
-    assert ranks.tolist() == stats.rankdata(values).tolist()
-
-
-def test_pearson_and_spearman_are_scipy_s():
+def test_the_centred_cosine_is_scipy_s_pearson():
     torch.manual_seed(0)
     first = torch.randint(0, 6, (5, 4, 5)).float()
     second = torch.rand(5, 4, 5) + 0.3 * first
@@ -52,7 +42,6 @@ def test_pearson_and_spearman_are_scipy_s():
     for i in range(5):
         x, y = first[i].flatten().numpy(), second[i].flatten().numpy()
         assert abs(float(centred_cosine(a, b)[i]) - stats.pearsonr(x, y).statistic) < 1e-5
-        assert abs(float(spearman(a, b)[i]) - stats.spearmanr(x, y).statistic) < 1e-5
 
 
 def test_flat_maps_follow_their_rules():
@@ -66,24 +55,3 @@ def test_flat_maps_follow_their_rules():
     assert float(cosine(a, b)) == 1 and float(cosine(a, c)) == 0
     assert float(cosine(min_max(0 * flat), a)) == 1
     assert centred_cosine(a, b).isnan().all() and centred_cosine(a, c).isnan().all()
-    assert spearman(c, a).isnan().all()
-
-
-def test_the_interval_of_a_share_is_the_normal_one():
-    torch.manual_seed(0)
-    hits = (torch.rand(2000, 1) < 0.3).double()
-    low, high = ratio_interval(hits, torch.ones_like(hits), resamples=4000)
-    share = float(hits.mean())
-    reach = 1.96 * (share * (1 - share) / 2000) ** 0.5
-    assert abs(float(low) - (share - reach)) < 0.1 * reach
-    assert abs(float(high) - (share + reach)) < 0.1 * reach
-
-
-def test_the_interval_repeats_with_its_seed_and_is_nan_where_nothing_counts():
-    hits = torch.arange(50.0)[:, None].expand(50, 2)
-    among = torch.tensor([1.0, 0.0]).expand(50, 2)
-    first = ratio_interval(hits * among, among, resamples=100, seed=1)
-    again = ratio_interval(hits * among, among, resamples=100, seed=1)
-    other = ratio_interval(hits * among, among, resamples=100, seed=2)
-    assert first[0][0] == again[0][0] and first[0][0] != other[0][0]
-    assert first[0][1].isnan() and first[1][1].isnan()

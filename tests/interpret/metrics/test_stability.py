@@ -2,30 +2,27 @@ import pytest
 import torch
 
 from aib.errors import AibError
-from aib.interpret.measures.stability import InterpretabilityScore
+from aib.interpret import compare_maps, stability
 
 
 def score(maps, modified, same=None):
-    """Figures for predictions that agree where `same` says so (everywhere by default)."""
-    metric = InterpretabilityScore(resamples=200)
-    before = torch.zeros(len(maps), dtype=torch.long)
-    after = before if same is None else (~same).long()
-    metric.update(maps, modified, before, after)
-    return {name: float(value) for name, value in metric.compute().items()}
+    """Of predictions that agree where `same` says so (everywhere by default)."""
+    same = torch.ones(len(maps), dtype=torch.bool) if same is None else same
+    return stability(same, same, compare_maps(maps, modified))
 
 
 def test_a_constant_map_scores_100_and_is_found_out():
     maps = torch.full((20, 8, 8), 0.7)
     figures = score(maps, maps + 0.1)
-    assert figures["score_0.9"] == 100
-    assert figures["flat"] == figures["flat_modified"] == figures["centred_undefined"] == 20
-    assert figures["contrast"] == 0
-    assert figures["centred_mean"] != figures["centred_mean"]  # NaN: undefined
-    assert figures["centred_0.9"] != figures["centred_0.9"]
+    assert figures.score[0.9].value == 100
+    assert figures.flat == figures.flat_modified == figures.centred_undefined == 20
+    assert figures.contrast == 0
+    assert figures.centred_mean.value is None
+    assert figures.centred[0.9].value is None
     ramp = torch.arange(64.0).reshape(1, 8, 8).expand(20, 8, 8)
     figures = score(maps, ramp)  # a flat map against one that is not
-    assert figures["score_0.85"] == figures["flat_modified"] == 0
-    assert figures["centred_undefined"] == figures["flat"] == 20
+    assert figures.score[0.85].value == figures.flat_modified == 0
+    assert figures.centred_undefined == figures.flat == 20
 
 
 def test_one_dark_place_that_moves_is_seen_by_the_centred_cosine_alone():
@@ -33,8 +30,8 @@ def test_one_dark_place_that_moves_is_seen_by_the_centred_cosine_alone():
     maps, modified = torch.ones(5, 8, 8), torch.ones(5, 8, 8)
     maps[:, 0, 0] = modified[:, 4, 4] = 0
     figures = score(maps, modified)
-    assert figures["score_0.95"] == 100 and figures["centred_0.85"] == 0
-    assert figures["centred_mean"] == pytest.approx(-1 / 63, rel=1e-4)
+    assert figures.score[0.95].value == 100 and figures.centred[0.85].value == 0
+    assert figures.centred_mean.value == pytest.approx(-1 / 63, rel=1e-4)
 
 
 def test_only_prediction_consistent_images_count():
@@ -44,12 +41,12 @@ def test_only_prediction_consistent_images_count():
     modified[4:] = 1 - maps[4:]  # the opposite map: centred cosine -1
     same = torch.arange(10) < 5  # four good maps and one opposite map among them
     figures = score(maps, modified, same)
-    assert figures["prediction_consistent"] == 50 and figures["images"] == 10
-    assert figures["score_0.9"] == 80
-    assert figures["score_0.9_low"] < 80 < figures["score_0.9_high"]
-    assert figures["centred_mean"] == pytest.approx((4 - 1) / 5, abs=1e-5)
+    assert figures.prediction_consistent.value == 50 and figures.images == 10
+    assert figures.score[0.9].value == 80
+    assert figures.score[0.9].low < 80 < figures.score[0.9].high
+    assert figures.centred_mean.value == pytest.approx((4 - 1) / 5, abs=1e-5)
     none = score(maps, maps, torch.zeros(10, dtype=torch.bool))
-    assert none["score_0.9"] != none["score_0.9"] and none["prediction_consistent"] == 0
+    assert none.score[0.9].value is None and none.prediction_consistent.value == 0
 
 
 @pytest.mark.parametrize("cells", [10, 20, 40, 60, 100])
@@ -62,17 +59,13 @@ def test_a_cosine_of_exactly_the_threshold_counts(cells):
         modified.view(-1)[cells - k : 2 * cells - k] = 1
         found = score(maps, modified)
         for percent in (85, 90, 95):
-            assert found[f"score_{percent / 100:g}"] == 100 * (100 * k >= percent * cells)
+            assert found.score[percent / 100].value == 100 * (100 * k >= percent * cells)
 
 
 def test_bad_input_is_named():
-    metric = InterpretabilityScore()
-    maps, classes = torch.rand(2, 4, 4), torch.zeros(2)
-    with pytest.raises(AibError, match="one predicted class for each of the 2 maps"):
-        metric.update(maps, maps, torch.rand(2, 10), torch.rand(2, 10))
+    maps = torch.rand(2, 4, 4)
     with pytest.raises(AibError, match=r"\[B,h,w\].*\[2, 1, 4, 4\]"):
-        metric.update(maps[:, None], maps[:, None], classes, classes)
+        compare_maps(maps[:, None], maps[:, None])
     maps[1, 2, 3] = torch.nan
-    metric.update(maps, torch.rand(2, 4, 4), classes, classes)
     with pytest.raises(AibError, match="maps of 1 image hold NaN"):
-        metric.compute()
+        score(maps, torch.rand(2, 4, 4))

@@ -5,10 +5,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from aib.data import Batch
+from aib.data import Batch, Batches
 from aib.errors import AibError
-from aib.interpret.measures.swaps import map_reliance
-from aib.interpret.metrics.swap import covered, draw_partners, shuffled, spatial_mean, swap_maps
+from aib.interpret.measure import Context, run_measures
+from aib.interpret.measures.swaps import SwapMeasure, map_reliance
+from aib.interpret.metrics.swap import (
+    Swapping,
+    covered,
+    draw_partners,
+    shuffled,
+    spatial_mean,
+)  # fmt: skip
+from aib.system.progress import silent
+from tests.helpers import eval_model, shapes
 
 CLASSES = torch.tensor([2, 0, 2, 5, 0, 2, 0, 0])  # class 5 has one image
 INDEX = torch.tensor([3, 4, 8, 11, 12, 20, 21, 30])
@@ -72,11 +81,21 @@ def numbered(batch_size: int, objects: bool = False):
     ]
 
 
+def swapped(predict, batches, attend=attend, seed=0):
+    """Both passes over the same batches."""
+    swapping = Swapping(predict, seed=seed)
+    for batch in batches:
+        swapping.first(batch, batch.images, attend(batch.images))
+    for batch in batches:
+        swapping.second(batch, batch.images)
+    return swapping.decisions()
+
+
 @pytest.mark.parametrize("batch_size", [1, 3, 8])
 def test_each_image_is_decided_under_the_map_of_its_partner(batch_size):
     """By brute force: the class under a swapped map is the partner's number."""
     number = torch.arange(1, 9)
-    found = swap_maps(predict, attend, lambda: numbered(batch_size), seed=3)
+    found = swapped(predict, numbered(batch_size), seed=3)
     assert found.num_classes == 16 and torch.equal(found.own, number // 3)
     partners = draw_partners(INDEX, number // 3, seed=3)
     for name, partner in partners._asdict().items():
@@ -105,27 +124,18 @@ def test_ignored_pixels_are_left_out_of_the_averaged_masks():
 
 def test_an_image_without_a_mask_leaves_the_probe_without_masks():
     batches = numbered(3, objects=True)
-    found = swap_maps(predict, attend, lambda: batches)
+    found = swapped(predict, batches)
     assert torch.equal(found.objects, torch.tensor([1.0, 0.0]).expand(8, 2, 2))
     unknown = torch.full((3, 4, 4), 255, dtype=torch.uint8)
     batches[1] = replace(batches[1], objects=unknown)
-    assert swap_maps(predict, attend, lambda: batches).objects is None
+    assert swapped(predict, batches).objects is None
 
 
 def test_bad_input_is_named():
     with pytest.raises(AibError, match="at least 2 images"):
-        swap_maps(predict, attend, lambda: numbered(1)[:1])
-    with pytest.raises(AibError, match=r"\[8,classes\], not \[8\]"):
-        swap_maps(lambda x, a: x.mean((1, 2, 3)), attend, lambda: numbered(8))
-    pixels = [replace(batch, images=batch.images.byte()) for batch in numbered(8)]
-    with pytest.raises(AibError, match=r"\(normalised images\), not torch.uint8"):
-        swap_maps(predict, attend, lambda: pixels)
-    with pytest.raises(AibError, match=r"maps must have the shape \[B,h,w\]"):
-        swap_maps(predict, lambda x: attend(x)[:, None], lambda: numbered(8))
-    with pytest.raises(AibError, match="one map for each of 8 images, not 1"):
-        swap_maps(predict, lambda x: attend(x)[:1], lambda: numbered(8))
+        swapped(predict, numbered(1)[:1])
     with pytest.raises(AibError, match="the maps of 8 images hold NaN"):
-        swap_maps(predict, lambda x: attend(x) * torch.nan, lambda: numbered(8))
+        swapped(predict, numbered(8), lambda x: attend(x) * torch.nan)
 
 
 @pytest.mark.parametrize("nothing", [1, torch.nan])
@@ -133,7 +143,7 @@ def test_decisions_that_do_not_apply_the_map_are_not_judged(nothing):
     def decide(x, given):
         return 9 * predict(x, given) * (1 if given is None else nothing)
 
-    decisions = swap_maps(decide, attend, lambda: numbered(8))
+    decisions = swapped(decide, numbered(8))
     with pytest.raises(AibError, match="does not apply the map that it shows: .* of 8 of 8 images"):
         map_reliance(decisions)
 
@@ -142,6 +152,18 @@ def test_only_the_blank_decision_sees_nothing_of_the_image():
     def by_image(x, given):
         return torch.nn.functional.one_hot(x[:, 0, 0, 0].long(), 16)
 
-    found = swap_maps(by_image, attend, lambda: numbered(3))
+    found = swapped(by_image, numbered(3))
     for name, decided in found.under.items():
         assert torch.equal(decided, torch.arange(1, 9) * (name != "blank"))
+
+
+def test_a_quantised_mask_gets_its_own_map_back_as_it_was_applied():
+    """Otherwise swaps would also measure what quantising the map changes."""
+    model = eval_model("tiny_aib_masked", quantise_map=True, num_anchors=2)
+    measure = SwapMeasure(Context(model, frozenset({"takes_map"})))
+    run_measures(measure.context, [measure], Batches(shapes(4), 4), silent)
+    x = model.preprocessing.normalise(shapes(4).images)
+    with torch.no_grad():
+        own = model(x, deterministic=True)
+        again = model(x, deterministic=True, attention_map=measure.swapping.stored()["maps"])
+    assert torch.equal(own.mask, again.mask) and own.attention.mu.unique().numel() > 2

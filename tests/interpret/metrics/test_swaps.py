@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from aib.interpret.measured import points
 from aib.interpret.measures.swaps import map_encoding, map_reliance, paired_drop
 from aib.interpret.metrics.probe import jittered_gaussian, probe
 from aib.interpret.metrics.swap import Decisions, Partners, draw_partners
@@ -152,10 +151,3 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
 def test_no_drop_exceeds_100_points(lost, gained):
     drop = paired_drop(float(lost > 0), lost, gained, 10)
     assert -1 <= drop.low <= drop.drop <= drop.high <= 1
-
-
-@pytest.mark.parametrize(
-    ("share", "written"), [(0.0099, "0.99"), (-0.00001, "0.00"), (-0.0215, "-2.15"), (0.5, "50.00")]
-)
-def test_points_are_written_finely_enough_to_tell_the_sides_of_one_point(share, written):
-    assert points(share) == written

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from aib.interpret import Plan, study
 from aib.interpret.measures.transplant import fits, mask_boxes, mass_boxes, place
 from tests.interpret import planted
-from tests.interpret.planted import CLASSES, GLYPH, SIDE
+from tests.interpret.planted import CLASSES, GLYPH
 
 
 def slow_mass_box(map: torch.Tensor, share: float = 0.8) -> float:
@@ -139,21 +139,11 @@ class KeyedFrame(FrameGate):
         return pixels.flatten(1).sum(1) % CLASSES
 
 
-class Decoy(planted.Selector):
-    """Not a mask: it marks the glyph and reads the class off the mean of the map's background."""
-
-    def classify(self, x, m):
-        return planted.glyph_logits(x) * (m.amax((1, 2)) == 1)[:, None]
-
-
-CHEATS = [SizeGate, FrameGate, KeyedFrame]
-
-
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("kind", CHEATS)
+@pytest.mark.parametrize("kind", [SizeGate, FrameGate, KeyedFrame])
 def test_a_code_that_is_read_over_any_object_follows_the_map(kind, seed):
     feed = planted.feed(400, seed)
-    found, _ = study(kind(), feed, Plan({}, seed=seed), expensive=False, progress=False)
+    found = study(kind(), feed, Plan({}, seed=seed), expensive=False)
     assert found.accuracy > 90, "the cheat works"
     assert not found.transplant.cleared
     assert found.verdict.name != "faithful"
@@ -163,7 +153,6 @@ def test_a_code_that_is_read_over_any_object_follows_the_map(kind, seed):
 @pytest.mark.parametrize("masked", [True, False])
 def test_an_honest_selector_is_cleared(masked, seed):
     plan = Plan({}, seed=seed)
-    found, _ = study(planted.Selector(masked), planted.feed(300, seed), plan, expensive=False)
+    found = study(planted.Selector(masked), planted.feed(300, seed), plan, expensive=False)
     assert found.transplant.cleared and not found.transplant.reads_the_map
     assert found.transplant.pixels.value > 0.95 and found.verdict.name == "used"
-    assert SIDE == 16

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from aib.interpret import WSOL, boxes_to_objects
+from aib.interpret import Localisation, boxes_to_objects
 from aib.interpret.metrics.wsol import IOUS, STEPS, average_precision, box_ious
 from tests.interpret.metrics.test_components import box, flood_fill, flood_fills
 
@@ -83,41 +83,42 @@ def slow_pxap(maps: torch.Tensor, objects: torch.Tensor) -> float:
 
 def test_every_score_is_that_of_plain_loops():
     maps, objects = cases()
-    metric = WSOL(resamples=50)
+    metric = Localisation()
     metric.update(maps[:5], objects[:5])
     metric.update(maps[5:], objects[5:])
-    found = {name: float(value) for name, value in metric.compute().items()}
+    found = metric.compute()
     truths = [box((mask == 1).nonzero().tolist()) for mask in objects]
     pairs = list(zip(maps, truths, strict=True))
     best = best_shares([slow_box_ious(*pair) for pair in pairs])
     assert 0 < best[2] < best[0]  # the cases tell the IoUs apart
-    assert found["max_box_acc"] == pytest.approx(sum(best) / 3)
+    assert found.max_box_acc.value == pytest.approx(sum(best) / 3)
     largest = best_shares(
         [[overlap(flood_fill(scaled(m).double() > cut), t) for cut in CUTS] for m, t in pairs]
     )
     assert sum(largest) < sum(best)  # the published definition takes the box of any component
-    assert [found[f"max_box_acc_at_{least}"] for least in IOUS] == pytest.approx(best)
+    assert [found.max_box_acc_at[least].value for least in IOUS] == pytest.approx(best)
     masked = [slow_mask_ious(one, mask) for one, mask in zip(maps, objects, strict=True)]
     mean = [sum(column) / len(masked) for column in zip(*masked, strict=True)]
-    assert found["mask_iou"] == pytest.approx(max(mean))
-    assert found["pxap"] == pytest.approx(slow_pxap(maps, objects))
+    assert found.mask_iou.value == pytest.approx(max(mean))
+    assert found.pxap.value == pytest.approx(slow_pxap(maps, objects))
     for name in ("max_box_acc", "mask_iou", "pxap"):
-        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
+        one = getattr(found, name)
+        assert one.low < one.value < one.high
 
 
 def test_a_score_at_the_threshold_itself_is_found():
     """PxAP cuts at score >= threshold, boxes at score > threshold."""
-    metric = WSOL(resamples=5)
+    metric = Localisation()
     map, mask = torch.zeros(1, 4, 4), torch.zeros(1, 4, 4, dtype=torch.bool)
     map[0, 0, 0], map[0, 0, 1], map[0, 0, 2] = 1.0, 0.5, 0.49
     mask[0, 0, :2] = True
     metric.update(map, mask)
     # At 0.5 both object pixels are found and nothing else: all the recall, at full precision.
-    assert float(metric.compute()["pxap"]) == float(metric.compute()["mask_iou"]) == 1
-    top = WSOL(resamples=5)
+    assert metric.compute().pxap.value == metric.compute().mask_iou.value == 1
+    top = Localisation()
     mask[0, 0, 1] = False
     top.update(map, mask)  # only the threshold 1 finds the object alone, by equality
-    assert float(top.compute()["pxap"]) == 1
+    assert top.compute().pxap.value == 1
     inside = torch.zeros(2 * (STEPS + 1))
     inside[STEPS] = inside[-1] = 1  # one object and one other pixel, both of score 1
     assert float(average_precision(inside)) == 0.5
@@ -125,11 +126,11 @@ def test_a_score_at_the_threshold_itself_is_found():
 
 def test_a_flat_map_has_no_box_and_all_pixels():
     mask = boxes_to_objects(torch.tensor([[2.0, 1, 7, 5]]), (8, 8))
-    flat = WSOL(resamples=5)
+    flat = Localisation()
     flat.update(torch.full((1, 3, 3), 0.7), mask)
     found = flat.compute()
-    assert float(found["max_box_acc"]) == 0
-    assert float(found["pxap"]) == float(found["mask_iou"]) == 20 / 64
+    assert found.max_box_acc.value == 0
+    assert found.pxap.value == found.mask_iou.value == 20 / 64
 
 
 def test_boxes_beyond_the_image_are_clipped_and_the_best_of_several_counts():
@@ -140,30 +141,31 @@ def test_boxes_beyond_the_image_are_clipped_and_the_best_of_several_counts():
     assert box_ious(whole, overrun).unique().tolist() == [1.0]
     several = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [3.0, 0.0, 6.0, 2.0]]])
     assert box_ious(whole, several).unique().tolist() == [0.5]
-    metric = WSOL(resamples=5)
+    metric = Localisation()
     metric.update(whole, whole.bool(), several)
-    assert float(metric.compute()["max_box_acc"]) == pytest.approx(2 / 3)
+    assert metric.compute().max_box_acc.value == pytest.approx(2 / 3)
 
 
 def test_an_iou_of_exactly_the_limit_is_right():
     maps = torch.zeros(3, 10, 10)
     for one, rows in zip(maps, (3, 5, 7), strict=True):
         one[:rows] = 1.0  # IoU 0.3, 0.5 and 0.7 with the whole image
-    metric = WSOL(resamples=5)
+    metric = Localisation()
     metric.update(maps, torch.ones(3, 10, 10, dtype=torch.bool))
-    found = [float(metric.compute()[f"max_box_acc_at_{least}"]) for least in IOUS]
-    assert found == pytest.approx([1, 2 / 3, 1 / 3])
+    found = metric.compute().max_box_acc_at
+    assert [found[least].value for least in IOUS] == pytest.approx([1, 2 / 3, 1 / 3])
 
 
 def test_images_without_an_object_are_counted_and_left_out():
     maps, objects = cases(6)
-    some, all_ = WSOL(resamples=5), WSOL(resamples=5)
+    some, all_ = Localisation(), Localisation()
     some.update(maps[1:], objects[1:])
     objects[0] = 0
     all_.update(maps, objects)
-    assert all_.compute()["max_box_acc_undefined"] == 1
+    assert all_.compute().max_box_acc.undefined == 1
     for name in ("max_box_acc", "pxap", "mask_iou"):
-        assert float(all_.compute()[name]) == pytest.approx(float(some.compute()[name]))
+        found, expected = (getattr(one.compute(), name) for one in (all_, some))
+        assert found.value == pytest.approx(expected.value)
 
 
 def test_given_boxes_are_scored_in_place_of_the_masks_and_need_none():
@@ -171,14 +173,22 @@ def test_given_boxes_are_scored_in_place_of_the_masks_and_need_none():
     maps, objects = cases(8)
     boxes = torch.tensor([[1.0, 1.0, 4.5, 5.0]]).repeat(8, 1)
     objects[0], boxes[1] = 255, torch.tensor([3.0, 2.0, 3.0, 9.0])
-    metric = WSOL(resamples=5)
+    metric = Localisation()
     metric.update(maps, objects, boxes)
     found = metric.compute()
     rows = [slow_box_ious(maps[i], boxes[i].tolist()) for i in range(8) if i != 1]
-    assert float(found["max_box_acc"]) == pytest.approx(sum(best_shares(rows)) / 3)
-    assert found["max_box_acc_undefined"] == 1
+    assert found.max_box_acc.value == pytest.approx(sum(best_shares(rows)) / 3)
+    assert found.max_box_acc.undefined == 1
     drawn = [slow_mask_ious(maps[i], objects[i]) for i in range(1, 8)]
-    assert float(found["mask_iou"]) == pytest.approx(
+    assert found.mask_iou.value == pytest.approx(
         max(sum(column) / 7 for column in zip(*drawn, strict=True))
     )
-    assert float(found["pxap"]) == pytest.approx(slow_pxap(maps[1:], objects[1:]))
+    assert found.pxap.value == pytest.approx(slow_pxap(maps[1:], objects[1:]))
+
+
+def test_filled_boxes_have_no_scores_of_masks():
+    maps, objects = cases(4)
+    metric = Localisation(outlines=False)
+    metric.update(maps, objects)
+    found = metric.compute()
+    assert found.max_box_acc is not None and found.pxap is found.mask_iou is None
