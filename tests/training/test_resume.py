@@ -1,12 +1,9 @@
 """Runs that are killed, stopped and resumed end with the same weights."""
 
-import os
 import random
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +27,7 @@ from aib.training.loop import Fitted
 from aib.training.progress import Reporter
 from aib.training.train import train
 from tests.helpers import SMALL, SmallNet, image_set, same_weights, small_model
+from tests.training.processes import start_training
 
 OPTIONS = (
     "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 16 "
@@ -38,32 +36,10 @@ OPTIONS = (
 ).split()
 
 
-def start(*words: str, cwd: Path) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "aib", "train", *words],
-        cwd=cwd,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finish(*words: str, cwd: Path) -> None:
-    process = start(*words, cwd=cwd)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-
-
-def wait_for(path: Path, process: subprocess.Popen) -> None:
-    while not path.exists() and process.poll() is None:
-        time.sleep(0.01)
-
-
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    finish(*OPTIONS, "--out", "whole", cwd=folder)
+    start_training([*OPTIONS, "--out", "whole"], folder).finish()
     return folder / "whole"
 
 
@@ -91,20 +67,19 @@ def test_a_killed_run_ends_with_the_same_bits(uninterrupted: Path, seed: int) ->
     """SIGKILL at random moments, twice."""
     rng, folder = random.Random(seed), uninterrupted.parent
     run = folder / f"killed{seed}"
-    process = start(*OPTIONS, "--out", run.name, cwd=folder)
-    wait_for(run / "config.json", process)
+    process = start_training([*OPTIONS, "--out", run.name], folder)
+    process.wait_for(run / "config.json")
     for again in (True, False):
-        time.sleep(rng.uniform(0.0, 1.5))
+        time.sleep(rng.uniform(0.0, 1.0))
         process.kill()
-        process.communicate()
         begun = (run / "checkpoint.pt").exists()  # before the first one there is nothing to resume
         words = ["--resume", run.name] if begun else [*OPTIONS, "--out", run.name]
         if again:
-            process = start(*words, cwd=folder)
+            process = start_training(words, folder)
             # Sometimes it is killed before it has resumed, which must do no harm either.
             if rng.random() < 0.7:
-                wait_for(run / "checkpoint.pt", process)
-    finish(*words, cwd=folder)
+                process.wait_for(run / "checkpoint.pt")
+    start_training(words, folder).finish()
     assert_same_weights(uninterrupted, run)
     steps = [row["step"] for row in read_metrics(run) if "total" in row]
     assert steps == list(range(1, 37))  # each step once, none lost
@@ -113,16 +88,14 @@ def test_a_killed_run_ends_with_the_same_bits(uninterrupted: Path, seed: int) ->
 def test_a_signal_saves_and_says_how_to_resume(uninterrupted: Path) -> None:
     """Ctrl-C; for SIGTERM see test_parallel.py."""
     folder, run = uninterrupted.parent, "stopped run"
-    process = start(*OPTIONS, "--checkpoint-every", "1000", "--out", run, cwd=folder)
-    wait_for(folder / run / "metrics.jsonl", process)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 128 + signal.SIGINT, err
-    assert f"aib train --resume '{run}'" in err
-    assert "Traceback" not in out + err
+    process = start_training([*OPTIONS, "--checkpoint-every", "1000", "--out", run], folder)
+    process.wait_for(folder / run / "metrics.jsonl")
+    process.send(signal.SIGINT)
+    err = process.finish(128 + signal.SIGINT)
+    assert f"aib train --resume '{run}'" in err and "Traceback" not in err
     step = load_checkpoint(folder / run / "checkpoint.pt")["step"]
     assert f"stopped after step {step} of 36" in err
-    finish("--resume", run, cwd=folder)
+    start_training(["--resume", run], folder).finish()
     assert_same_weights(uninterrupted, folder / run)
 
 
