@@ -77,16 +77,6 @@ def test_a_network_by_name_is_masked_saved_and_loaded_by_its_name(name, pretrain
     assert loaded.recipe == model.recipe and loaded.preprocessing == model.preprocessing
 
 
-def test_googlenet_keeps_the_form_of_its_weights(hub, tmp_path):
-    """torchvision's transforms its input if its weights are pretrained."""
-    for pretrained in (True, False):
-        model = aib.attach("torchvision:googlenet", num_classes=C, pretrained=pretrained)
-        assert ("tail.conv1.0.weight" in model.pretrained_names) == pretrained
-        model.save_pretrained(tmp_path)
-        for one in (model, aib.from_pretrained(tmp_path)):
-            assert one.tail.transform_input is pretrained and one.tail.aux1 is None
-
-
 @pytest.mark.parametrize(
     ("backbone", "options", "message"),
     [
