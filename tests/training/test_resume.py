@@ -20,13 +20,12 @@ from aib.data import load
 from aib.errors import AibError
 from aib.runs.files import read_metrics, read_settings, train_seconds
 from aib.training.checkpoint import load_checkpoint
-from aib.training.fit import fit
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter
 from aib.training.train import train
-from tests.helpers import SMALL, SmallNet, image_set, same_weights, small_model
+from tests.helpers import SmallNet, image_set, same_weights, small_model
 from tests.training.processes import start_training
 
 OPTIONS = (
@@ -199,12 +198,3 @@ def test_a_finished_training_that_is_resumed_has_its_results(tmp_path: Path) -> 
     assert again.last == first.last and again.last["step"] == again.steps == 4
     assert first.validation is not None and again.validation is not None
     assert again.validation.nll == first.validation.nll
-
-
-def test_a_run_is_not_resumed_with_more_images_than_it_had(tmp_path: Path) -> None:
-    model = small_model(num_classes=4)
-    run = RunFolder(tmp_path / "run")
-    with pytest.raises(Interrupted, match="after step 3 of 10"):
-        fit(model, image_set(40), SMALL, run=run.folder, report=StopAfter(3))
-    with pytest.raises(AibError, match="images was 40 and is now 48"):
-        fit(small_model(num_classes=4), image_set(48), SMALL, run=run.folder, resume=True)
