@@ -25,14 +25,6 @@ from aib.training.optim import (
 from tests.helpers import SmallNet
 
 
-def test_every_parameter_is_in_exactly_one_group() -> None:
-    model = aib.create_model("vgg_att3", width=0.05)
-    model.project.weight.requires_grad_(False)  # frozen: left out
-    grouped = [id(p) for g in parameter_groups(model, 1.0) for p in g["params"]]
-    wanted = [id(p) for p in model.parameters() if p.requires_grad]
-    assert sorted(grouped) == sorted(wanted)
-
-
 def test_no_bias_decays_whatever_a_layer_calls_it() -> None:
     layers = {"attention": nn.MultiheadAttention(4, 2, add_bias_kv=True), "rnn": nn.GRU(4, 3)}
     model = nn.ModuleDict(layers | {"linear": nn.Linear(4, 2), "norm": nn.LayerNorm(4)})
