@@ -277,10 +277,10 @@ def test_the_loss_penalises_each_image_for_its_area_above_the_budget():
     excess = sum(max(float(a) - 0.3, 0.0) for a in areas) / 3
     free, tight = (aib.aib_loss(out, y, lambda_area=2.0, area=area) for area in (1.0, 0.3))
     assert free.excess.item() == 0 and tight.excess.item() == pytest.approx(excess, rel=1e-5)
-    assert float(tight.total - free.total) == pytest.approx(2 * excess, rel=1e-4)
-    assert float(tight.area) == pytest.approx(float(areas.mean()), rel=1e-5)
+    assert (tight.total - free.total).item() == pytest.approx(2 * excess, rel=1e-4)
+    assert tight.area.item() == pytest.approx(float(areas.mean()), rel=1e-5)
     given = model(x, deterministic=True, mask=out.mask[0].detach() / 2)
-    assert float(aib.aib_loss(given, y).area) == pytest.approx(float(areas.mean()) / 2, rel=1e-5)
+    assert aib.aib_loss(given, y).area.item() == pytest.approx(float(areas.mean()) / 2, rel=1e-5)
 
 
 def test_evaluation_reports_area_and_bits():
