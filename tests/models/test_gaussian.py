@@ -13,11 +13,11 @@ from aib.models.gaussian import kl_released, kl_to_standard_normal, positive_sig
 
 
 def integrated_kl(mu, sigma):
-    """The definition, E_p[log p - log r], by the trapezoidal rule."""
+    """The definition, E_p[log p - log r], as a sum over a fine grid."""
     z = np.linspace(mu - 12 * sigma, mu + 12 * sigma, 2001)
     log_p = -(((z - mu) / sigma) ** 2) / 2 - math.log(sigma)  # log r = -z^2 / 2, both + constant
     p = np.exp(log_p) / math.sqrt(2 * math.pi)
-    return np.trapezoid(p * (log_p + z**2 / 2), z)
+    return np.sum(p * (log_p + z**2 / 2)) * (z[1] - z[0])
 
 
 @given(st.floats(-8, 8), st.floats(1e-3, 8))
