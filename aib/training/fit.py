@@ -18,7 +18,7 @@ from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.feed import adapt_images, settings_of_tensors
 from aib.training.folder import RunFolder
 from aib.training.interrupt import SignalCatcher
-from aib.training.loop import Fitted, Loop
+from aib.training.loop import Fitted, Loop, count_images
 from aib.training.progress import Reporter, make_reporter
 
 
@@ -68,7 +68,7 @@ def fit(
     )
     training = {k: v for k, v in s.to_dict().items() if k not in CHOICES}
     # The steps of an epoch depend on the number of images.
-    training["images"] = images.num_images if isinstance(images, Prepared) else len(images)
+    training["images"] = count_images(images)
     folder = None if run is None else Path(run)
     fabric = start_fabric(s, folder)
     if report is None:
@@ -101,6 +101,8 @@ def run_training(
             opened = run.opened(model, about, held_out=recorded, resume=resume)
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
         loop = Loop(model, images, s, held_out, run, report, fabric)
+        if test is not None:
+            loop.test_images = count_images(test)
         if resume:
             loop.restore()
         with SignalCatcher() as stop:

@@ -25,7 +25,7 @@ from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
-from aib.training.progress import Reporter
+from aib.training.progress import Pace, Reporter
 from aib.training.step import TrainingStep
 
 FEW_STEPS = 200  # fewer leave BatchNorm's running statistics near their initial values
@@ -41,6 +41,11 @@ class Fitted:
     last: dict[str, Any]  # the last row of metrics
     validation: Evaluation | None = None  # of the held-out images, at the end
     test: Evaluation | None = None
+
+
+def count_images(data: ImageSet | Prepared) -> int:
+    """The number of images."""
+    return data.num_images if isinstance(data, Prepared) else len(data)
 
 
 def evaluate_by(
@@ -99,6 +104,9 @@ class Loop:
         self.logged_step = 0  # metrics are summed since then
         self.seconds = 0.0  # of training until the checkpoint that was restored
         self.began = time.monotonic()  # `train` sets it anew, earlier by `seconds`
+        self.step_pace: Pace | None = None  # without the first log interval, which is slower
+        self.image_pace = Pace()  # of evaluations
+        self.test_images = 0  # to evaluate after the training
         self.last: dict[str, Any] = {}  # the last row of metrics
         self.last_validation: Evaluation | None = None
         self.calibration: Calibration | None = None  # fitted on the held-out images
@@ -154,11 +162,33 @@ class Loop:
 
     def evaluate(self, model: Classifier, data: ImageSet | Prepared, **options: Any) -> Evaluation:
         """Evaluate with a progress bar."""
-        total = data.num_images if isinstance(data, Prepared) else len(data)
+        total, began = count_images(data), time.monotonic()
         if self.step == self.total_steps:
             self.report.message(f"evaluating {total:,} {describe_split(data.split)} images")
         with self.report.task("evaluating", total) as tick:
-            return evaluate_by(self.settings, model, data, tick=tick, **options)
+            evaluation = evaluate_by(self.settings, model, data, tick=tick, **options)
+        self.image_pace.add(total, time.monotonic() - began)
+        return evaluation
+
+    def is_evaluated(self, epoch: int) -> bool:
+        """Whether the held-out images are evaluated after this epoch."""
+        s = self.settings
+        return epoch == s.epochs - 1 or (epoch + 1) % s.evaluate_every == 0
+
+    def estimate_left(self, epoch: int, seconds_per_step: float) -> float:
+        """The seconds that the remaining steps and evaluations will take."""
+        s, model = self.settings, self.take_step.model
+        images = self.test_images
+        if self.validation is not None:
+            due = sum(map(self.is_evaluated, range(epoch, s.epochs)))
+            images += due * count_images(self.validation)
+        if self.image_pace.count:
+            per_image = self.image_pace.mean
+        else:  # a step takes as long as three forward passes, with frozen layers as one
+            forward = seconds_per_step * self.fabric.world_size / s.batch_size
+            passes = model.eval_samples[0] if model.is_random else 1
+            per_image = passes * (forward if s.freeze else forward / 3)
+        return (self.total_steps - self.step) * seconds_per_step + images * per_image
 
     def log_metrics(self, epoch: int) -> None:
         """Log the mean metrics since the last time; raise if any was not finite."""
@@ -178,11 +208,19 @@ class Loop:
         if self.quantizer is not None:
             row["perplexity"] = float(self.quantizer.perplexity())
         now = time.monotonic()  # after `pop_means`, which waited for the device
-        row["images_per_second"] = images / max(1e-9, now - self.log_time)
+        interval = max(1e-9, now - self.log_time)
+        row["images_per_second"] = images / interval
         row["seconds"] = now - self.began
+        left = None
+        if self.step_pace is None:
+            self.step_pace = Pace()
+        else:
+            self.step_pace.add(steps, interval)
+            left = self.estimate_left(epoch, self.step_pace.mean)
         self.logged_step, self.log_time = self.step, now
         self.log(row)
-        self.report.metrics(row | {"profile": self.take_step.model.profile})
+        shown = {"profile": self.take_step.model.profile, "seconds_left": left}
+        self.report.metrics(row | shown)
         self.last = row
 
     def end_epoch(self, epoch: int) -> None:
@@ -190,7 +228,7 @@ class Loop:
         s = self.settings
         row: dict[str, Any] = {"step": self.step, "epoch": epoch}
         last = epoch == s.epochs - 1
-        due = last or (epoch + 1) % s.evaluate_every == 0
+        due = self.is_evaluated(epoch)
         if last:
             self.take_step.set_stretch(self.take_step.final_stretch)
         few_steps = last and self.total_steps < FEW_STEPS

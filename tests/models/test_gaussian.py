@@ -2,31 +2,24 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from scipy.integrate import quad
-from scipy.stats import norm
 from torch.distributions import Normal, kl_divergence
 
-from aib.models.gaussian import (
-    kl_released,
-    kl_to_standard_normal,
-    positive_sigma,
-)
+from aib.models.gaussian import kl_released, kl_to_standard_normal, positive_sigma
 
 
 def integrated_kl(mu, sigma):
-    """The definition, E_p[log p - log r], by quadrature."""
+    """The definition, E_p[log p - log r], as a sum over a fine grid."""
+    z = np.linspace(mu - 12 * sigma, mu + 12 * sigma, 2001)
+    log_p = -(((z - mu) / sigma) ** 2) / 2 - math.log(sigma)  # log r = -z^2 / 2, both + constant
+    p = np.exp(log_p) / math.sqrt(2 * math.pi)
+    return np.sum(p * (log_p + z**2 / 2)) * (z[1] - z[0])
 
-    def integrand(z):
-        return norm.pdf(z, mu, sigma) * (norm.logpdf(z, mu, sigma) - norm.logpdf(z))
 
-    return quad(integrand, mu - 12 * sigma, mu + 12 * sigma, epsabs=1e-12, epsrel=1e-10)[0]
-
-
-@settings(max_examples=25)
 @given(st.floats(-8, 8), st.floats(1e-3, 8))
 def test_kl_is_the_integral_of_its_definition(mu, sigma):
     ours = kl_to_standard_normal(torch.tensor([mu]).double(), torch.tensor([sigma]).double())

@@ -31,7 +31,7 @@ from aib.models.loss import area_per_image
 from aib.models.masked import Masked, information_bits
 from aib.models.quantize import AnchorQuantizer
 from aib.models.types import Attention, Noise
-from aib.training.optim import area_at, stretch_at
+from aib.training.optim import stretch_at
 from tests.helpers import SMALL, image_set
 from tests.models.networks.small import ResNet, Swin, ViT
 
@@ -223,8 +223,9 @@ def test_bad_input_is_an_error(call, message):
 
 
 @pytest.mark.parametrize("propose", [None, "separate", "twice"])
-@pytest.mark.parametrize(("size", "pixels"), [(32, 32), (224, 160)])
-@pytest.mark.parametrize("name", aib.list_models("*_aib_masked", image_size=224))
+@pytest.mark.parametrize(
+    ("name", "size", "pixels"), [("vgg_aib_masked", 32, 32), ("wrn_aib_masked", 224, 160)]
+)
 def test_named_models_start_open_and_load_again(name, size, pixels, propose, tmp_path):
     torch.manual_seed(0)
     model = aib.create_model(name, 4, size, width=1 / 32, propose=propose)
@@ -274,10 +275,10 @@ def test_the_loss_penalises_each_image_for_its_area_above_the_budget():
     excess = sum(max(float(a) - 0.3, 0.0) for a in areas) / 3
     free, tight = (aib.aib_loss(out, y, lambda_area=2.0, area=area) for area in (1.0, 0.3))
     assert free.excess.item() == 0 and tight.excess.item() == pytest.approx(excess, rel=1e-5)
-    assert float(tight.total - free.total) == pytest.approx(2 * excess, rel=1e-4)
-    assert float(tight.area) == pytest.approx(float(areas.mean()), rel=1e-5)
+    assert (tight.total - free.total).item() == pytest.approx(2 * excess, rel=1e-4)
+    assert tight.area.item() == pytest.approx(float(areas.mean()), rel=1e-5)
     given = model(x, deterministic=True, mask=out.mask[0].detach() / 2)
-    assert float(aib.aib_loss(given, y).area) == pytest.approx(float(areas.mean()) / 2, rel=1e-5)
+    assert aib.aib_loss(given, y).area.item() == pytest.approx(float(areas.mean()) / 2, rel=1e-5)
 
 
 @pytest.mark.parametrize("budget", [0.1, 0.5, 0.9])
@@ -306,13 +307,6 @@ def test_evaluation_reports_area_and_bits():
     assert found.mask_bits == pytest.approx(float(bits), rel=1e-5)
 
 
-def test_the_budget_falls_and_then_the_stretch_rises():
-    areas = [area_at(0.25, step, 1000) for step in (0, 50, 250, 450, 999)]
-    assert areas == pytest.approx([1, 1, 0.625, 0.25, 0.25])
-    stretches = [stretch_at(4.1, step, 1000) for step in (0, 450, 675, 900, 999)]
-    assert stretches == pytest.approx([1.1, 1.1, 2.6, 4.1, 4.1])
-
-
 @pytest.mark.parametrize("stretch", [1.1, 4.0])
 def test_the_mask_is_the_stretched_and_clipped_map(stretch):
     model, x = make(stretch=stretch), images()
@@ -328,9 +322,9 @@ def test_training_raises_the_stretch_to_its_value(tmp_path):
     model.register_forward_pre_hook(
         lambda one, _: reached.append(float(one.stretch)) if one.training else None
     )
-    settings = replace(SMALL, epochs=5, batch_size=16, ema=0.5)
+    settings = replace(SMALL, batch_size=16, ema=0.5)
     trained = aib.fit(model, data, settings).model
-    assert reached == pytest.approx([stretch_at(3.0, step, 20) for step in range(20)])
+    assert reached == pytest.approx([stretch_at(3.0, step, 8) for step in range(8)])
     trained.save_pretrained(tmp_path)
     saved = aib.from_pretrained(tmp_path)
     assert saved.stretch == 3.0

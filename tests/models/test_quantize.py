@@ -70,16 +70,6 @@ def test_each_term_is_the_mean_squared_distance_and_moves_only_its_part():
     torch.testing.assert_close(to_a, 2 * (a - q.a_q).detach() / 100)
 
 
-def test_the_usage_of_all_processes_is_counted(monkeypatch):
-    """Another process used the second anchor five times."""
-    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
-    others = torch.tensor([0, 5, 0])
-    monkeypatch.setattr("torch.distributed.all_reduce", lambda counts: counts.add_(others))
-    quantizer = AnchorQuantizer(3).train()
-    quantizer(torch.tensor([0.0, 0.1, 0.9]))
-    assert quantizer.usage.tolist() == [2, 5, 1]
-
-
 @given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=60), st.integers(2, 9))
 def test_usage_counts_what_was_chosen_in_training(scores, num_anchors):
     quantizer = AnchorQuantizer(num_anchors).train()

@@ -86,6 +86,7 @@ def test_vgg_starts_from_xavier_uniform_weights_and_drawn_scales():
 
 @pytest.mark.parametrize(("profile", "fan"), [("paper", 1), ("released", 0)])
 def test_wrn_starts_from_he_weights_by_fan_out_and_ours_by_fan_in(profile, fan):
+    """In the released one only sigma_a, a convolution, has PyTorch's default for its bias."""
     torch.manual_seed(0)
     model = aib.create_model("wrn_aib", width=0.2, profile=profile)
     uneven = [
@@ -99,14 +100,6 @@ def test_wrn_starts_from_he_weights_by_fan_out_and_ours_by_fan_in(profile, fan):
     for weight in uneven:
         expected = math.sqrt(2 / (weight.shape[fan] * weight[0, 0].numel()))
         assert weight.std().item() == pytest.approx(expected, rel=0.05)
-
-
-def test_released_wrn_zeroes_the_biases_of_linear_layers_only():
-    """The only convolution with a bias is the one of sigma_a; PyTorch's default draws it."""
-    torch.manual_seed(0)
-    model = aib.create_model("wrn_aib", width=1 / 16, profile="released")
     linear = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
-    assert linear and not any(layer.bias.any() for layer in linear)
-    assert model.attention.to_sigma.bias.any()
-    ours = aib.create_model("wrn_aib", width=1 / 16)
-    assert ours.head.encode.bias.any() and not ours.attention.to_sigma.bias.any()
+    assert any(layer.bias.any() for layer in linear) == (profile == "paper")
+    assert model.attention.to_sigma.bias.any() == (profile == "released")

@@ -36,19 +36,12 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense", b"PK\x03\x04 truncated"])
-def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "checkpoint.pt").write_bytes(content)
-    with pytest.raises(aib.AibError, match="cannot be read as a checkpoint"):
-        load_checkpoint(tmp_path / "checkpoint.pt")
-
-
-def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.pt"
     save_checkpoint(path, {"weights": torch.ones(1000)})
-    content = bytearray(path.read_bytes())
-    where = content.index(torch.ones(4).numpy().tobytes()) + 40
-    content[where] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(aib.AibError, match=r"checkpoint\.pt .* damaged; start a new run"):
-        load_checkpoint(path)
+    flipped = bytearray(path.read_bytes())
+    flipped[flipped.index(torch.ones(4).numpy().tobytes()) + 40] ^= 1
+    for content in (b"", b"nonsense", b"PK\x03\x04 truncated", bytes(flipped)):
+        path.write_bytes(content)
+        with pytest.raises(aib.AibError, match="cannot be read as a checkpoint|is damaged"):
+            load_checkpoint(path)

@@ -83,17 +83,12 @@ def test_a_folder_that_is_in_use_or_cannot_be_made_is_left_alone(tmp_path: Path)
 def test_two_processes_cannot_start_in_the_same_folder(tmp_path: Path) -> None:
     run = create(tmp_path / "run")  # it has no checkpoint yet
     before = (run.folder / "config.json").read_bytes()
+    partial = run.folder / "checkpoint.pt.123.partial"
+    partial.write_bytes(b"of a killed process")
     with run.locked(), pytest.raises(aib.AibError, match="another process is training"):
+        assert not partial.exists()
         train(SHORT, run.folder)
     assert (run.folder / "config.json").read_bytes() == before
-
-
-def test_a_partial_checkpoint_of_a_killed_process_is_removed(tmp_path: Path) -> None:
-    run = create(tmp_path / "run")
-    partial = run.folder / "checkpoint.pt.123.partial"
-    partial.write_bytes(b"incomplete")
-    with run.locked():
-        assert not partial.exists()
 
 
 @needs_full

@@ -28,12 +28,11 @@ def test_only_the_other_layers_change(ema: float | None) -> None:
     assert all(p.requires_grad for p in model.parameters())  # a second training may train all
 
 
-@pytest.mark.parametrize("ema", [None, 0.5])
-def test_the_fitted_model_can_be_trained_again(ema: float | None) -> None:
+def test_the_fitted_model_can_be_trained_again() -> None:
     """All but what the caller had frozen, whatever the first training froze."""
     model = attached()
     model.tail.more[0].weight.requires_grad_(False)
-    s = replace(SMALL, epochs=1, ema=ema, freeze=("tail.features",))
+    s = replace(SMALL, epochs=1, ema=0.5, freeze=("tail.features",))
     fitted = fit(model, image_set(), s).model
     weights = {name: p for name, p in fitted.named_parameters() if p.dim() > 1}
     before = {name: p.detach().clone() for name, p in weights.items()}

@@ -21,14 +21,7 @@ from aib.training.loop import Loop
 from aib.training.metrics import MEANS
 from aib.training.progress import Reporter
 from aib.training.step import Objective, TrainingStep, seed_step
-from tests.helpers import (
-    SMALL,
-    RecordingReporter,
-    image_set,
-    images,
-    same_weights,
-    small_model,
-)
+from tests.helpers import SMALL, RecordingReporter, image_set, images, same_weights, small_model
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -54,22 +47,22 @@ def test_no_two_steps_parts_or_processes_share_their_noise() -> None:
         assert torch.equal(noise(*where), values)
 
 
-@pytest.mark.parametrize(
-    ("changes", "options", "equal"),
-    [
-        ({}, {}, True),
-        ({}, {"validation": image_set(10)}, True),
-        ({"log_every": 1}, {}, True),
-        ({"graphs": True}, {}, True),
-        ({"seed": 1}, {}, False),
-    ],
-)
-def test_the_seed_decides_and_not_evaluation_logging_or_graphs_on_the_cpu(
-    changes: dict, options: dict, equal: bool
-) -> None:
-    plain = fit(tiny(), image_set(), SMALL)
-    other = fit(tiny(), image_set(), replace(SMALL, **changes), **options)
-    assert same_weights(plain.model, other.model) == equal
+def test_the_seed_decides_and_not_evaluation_logging_or_graphs_on_the_cpu() -> None:
+    plain = fit(tiny(), image_set(), SMALL).model
+    for changes in ({}, {"log_every": 1, "graphs": True}, {"seed": 1}):
+        validation = None if "seed" in changes else image_set(10)
+        other = fit(tiny(), image_set(), replace(SMALL, **changes), validation=validation).model
+        assert same_weights(plain, other) == ("seed" not in changes)
+
+
+def test_each_kind_of_augmentation_changes_the_training_and_none_without_it() -> None:
+    def trained(**changes: Any) -> aib.Classifier:
+        return fit(tiny(), image_set(), replace(SMALL, **changes)).model
+
+    plain, kinds = trained(), {"trivial_augment": True, "alternate_flip": True}
+    for change in (*({name: True} for name in kinds), {"label_smoothing": 0.1}):
+        assert not same_weights(trained(**change), plain), change
+    assert same_weights(trained(augment=False), trained(augment=False, **kinds))
 
 
 def test_the_loss_falls() -> None:
@@ -224,17 +217,22 @@ def test_a_non_finite_term_stops_with_its_step_and_keeps_the_good_checkpoint(
     assert all(v.isfinite().all() for v in state["model"].values() if v.is_floating_point())
 
 
-def test_metrics_are_one_json_object_per_line(tmp_path: Path) -> None:
-    model = tiny()
-    run = RunFolder(tmp_path / "run")
-    fit(model, image_set(), SMALL, run=run.folder, validation=image_set(8))
+def test_metrics_are_logged_to_a_file_and_to_tensorboard(tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run, s = RunFolder(tmp_path / "run"), replace(SMALL, loggers=("tensorboard",))
+    fitted = fit(tiny(), image_set(), s, run=run.folder, validation=image_set(12))
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
-    assert [r["step"] for r in rows if "total" in r] == [3, 5, 6, 9, 10]
+    assert rows == read_metrics(run.folder)
+    found = events.EventAccumulator(str(run.folder / "tensorboard")).Reload()
+    steps = [event.step for event in found.Scalars("nll")]
+    assert steps == [r["step"] for r in rows if "total" in r] == [3, 5, 6, 9, 10]
     ends = [r for r in rows if "validation" in r]
     assert [r["epoch"] for r in ends] == [0, 1]
-    assert len(ends[0]["anchors"]) == len(ends[0]["usage"]) == 20
-    assert sum(ends[0]["usage"]) == 40 * 8 * 8  # 40 images of 8 x 8 positions
-    assert rows == read_metrics(run.folder)
+    assert len(ends[0]["anchors"]) == 20 and sum(ends[0]["usage"]) == 40 * 8 * 8  # positions
+    held_out = found.Scalars("validation/top1_error")
+    assert [event.step for event in held_out] == [5, 10]
+    assert fitted.validation is not None
+    assert held_out[-1].value == pytest.approx(fitted.validation.top1_error)
 
 
 def test_held_out_images_and_weights_are_those_of_the_average(tmp_path: Path) -> None:
@@ -273,20 +271,6 @@ def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights() -> None:
     assert not same_weights(exact.model, rough.model)
     assert rough.last["total"] == pytest.approx(exact.last["total"], rel=0.02)
     assert {p.dtype for p in rough.model.parameters()} == {torch.float32}
-
-
-def test_metrics_are_logged_to_tensorboard(tmp_path: Path) -> None:
-    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    model = tiny()
-    s = replace(SMALL, loggers=("tensorboard",))
-    run = RunFolder(tmp_path / "run")
-    fitted = fit(model, image_set(), s, run=run.folder, validation=image_set(12))
-    found = events.EventAccumulator(str(run.folder / "tensorboard")).Reload()
-    assert [event.step for event in found.Scalars("nll")] == [3, 5, 6, 9, 10]
-    held_out = found.Scalars("validation/top1_error")
-    assert [event.step for event in held_out] == [5, 10]
-    assert fitted.validation is not None
-    assert held_out[-1].value == pytest.approx(fitted.validation.top1_error)
 
 
 def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,21 +14,15 @@ from aib.config.settings import Settings
 from aib.config.validation import ProfileName
 from aib.training.ema import WeightAverage
 from aib.training.optim import (
+    area_at,
     beta_at,
     learning_rate,
     load_optimizer_state,
     make_optimizer,
     parameter_groups,
+    stretch_at,
 )
 from tests.helpers import SmallNet
-
-
-def test_every_parameter_is_in_exactly_one_group() -> None:
-    model = aib.create_model("vgg_att3", width=0.05)
-    model.project.weight.requires_grad_(False)  # frozen: left out
-    grouped = [id(p) for g in parameter_groups(model, 1.0) for p in g["params"]]
-    wanted = [id(p) for p in model.parameters() if p.requires_grad]
-    assert sorted(grouped) == sorted(wanted)
 
 
 def test_no_bias_decays_whatever_a_layer_calls_it() -> None:
@@ -114,6 +108,13 @@ def test_beta_rises_linearly_to_its_value() -> None:
     s = Settings(beta=0.2, beta_warmup=2)
     assert [beta_at(s, step, 4) for step in (0, 4, 8, 100)] == pytest.approx([0, 0.1, 0.2, 0.2])
     assert beta_at(replace(s, beta_warmup=0), 0, 4) == 0.2
+
+
+def test_the_budget_falls_and_then_the_stretch_rises() -> None:
+    areas = [area_at(0.25, step, 1000) for step in (0, 50, 250, 450, 999)]
+    assert areas == pytest.approx([1, 1, 0.625, 0.25, 0.25])
+    stretches = [stretch_at(4.1, step, 1000) for step in (0, 450, 675, 900, 999)]
+    assert stretches == pytest.approx([1.1, 1.1, 2.6, 4.1, 4.1])
 
 
 def test_the_weight_average_follows_its_formula() -> None:

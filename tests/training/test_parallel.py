@@ -14,29 +14,33 @@ import torch
 
 import aib.models.attention
 import aib.models.latent
+from aib.cli import main
 from aib.models.weights import WEIGHTS
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit
 from aib.training.folder import RunFolder
-from tests.helpers import SMALL, image_set, run_process
+from tests.helpers import SMALL, image_set
+from tests.training.processes import start_pair
 from tests.training.test_loop import attached, zero_noise
 
-SCRIPT = "from tests.training.test_parallel import train_on; train_on(2)"
 TRAINING = (
-    "-m aib train --data shapes:count=96 --model tiny_aib_qt --width 0.25 --batch-size 16 "
+    "train --data shapes:count=96 --model tiny_aib_qt --width 0.25 --batch-size 16 "
     "--accelerator cpu --devices 2 --out run"
 ).split()
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
 ENVIRONMENT |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+needs_distributed = pytest.mark.skipif(
+    not torch.distributed.is_available(), reason="torch without distributed"
+)
 
 
 def train_on(devices: int) -> dict:
-    """Train without noise and batch statistics. The first of two processes stores the result."""
+    """Train without noise and batch statistics."""
     write = RunFolder.write_weights
 
     def slow_write(run: RunFolder, trained: aib.Classifier) -> None:
-        time.sleep(1)
+        time.sleep(0.5)
         write(run, trained)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -47,32 +51,32 @@ def train_on(devices: int) -> dict:
         changed = {"log_every": 2, "ema": 0.9, "clip": 1.0}
         run = "run" if devices > 1 else None
         fitted = fit(model, image_set(), replace(SMALL, devices=devices, **changed), run=run)
-    rank = int(os.environ.get("LOCAL_RANK", 0))
-    if run is not None:
-        Path(f"weights_{rank}").write_text(str(Path(run, WEIGHTS).is_file()))
+    assert run is None or Path(run, WEIGHTS).is_file()  # in every process
     metrics = {k: fitted.last[k] for k in ("total", "kl", "error", "perplexity")}
-    found = {"last": model.state_dict(), "average": fitted.model.state_dict(), "metrics": metrics}
-    if devices > 1 and rank == 0:
+    return {"last": model.state_dict(), "average": fitted.model.state_dict(), "metrics": metrics}
+
+
+def train_as_one_of_two() -> None:
+    found = train_on(2)
+    if os.environ["RANK"] == "0":
         torch.save(found, "found.pt")
-    return found
 
 
+@needs_distributed
 def test_a_run_on_two_devices_validates_and_ends(tmp_path: Path) -> None:
     more = "--ema 0.9 --ema-batch-norm 2 --label-smoothing 0.1 --trivial-augment --freeze quantizer"
     settings = f"--epochs 2 --holdout 0.2 --log-every 2 {more}"
-    words = [sys.executable, *TRAINING, *settings.split()]
-    out = run_process(*words, cwd=tmp_path, **ENVIRONMENT)
-    assert out.count("top-1 error") == 1  # only the first process prints
-    assert out.count("held-out error") == 2
+    first, second = start_pair(main, [*TRAINING, *settings.split()], cwd=tmp_path)
+    out = first.finish()
+    assert out.count("top-1 error") == 1 and out.count("held-out error") == 2
+    assert "error" not in second.finish()  # only the first process prints
     assert (tmp_path / "run" / "model.safetensors").exists()
 
 
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
+@needs_distributed
 def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT)
-    run_process(sys.executable, "script.py", cwd=tmp_path, **ENVIRONMENT)
-    there = [(tmp_path / f"weights_{rank}").read_text() for rank in (0, 1)]
-    assert there == ["True", "True"]  # when `fit` returns, in every process
+    for process in start_pair(train_as_one_of_two, cwd=tmp_path):
+        process.finish()
     one, two = train_on(1), torch.load(tmp_path / "found.pt", weights_only=True)
     for which in ("last", "average"):
         for name, value in one[which].items():
@@ -92,7 +96,7 @@ on_linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="read
 def training(tmp_path: Path) -> Iterator[subprocess.Popen]:
     """A training of two processes without end, in a process group of its own."""
     process = subprocess.Popen(
-        [sys.executable, *TRAINING, *"--epochs 100000 --log-every 1000000".split()],
+        [sys.executable, "-m", "aib", *TRAINING, *"--epochs 100000 --log-every 1000000".split()],
         cwd=tmp_path,
         env=ENVIRONMENT,
         stdout=subprocess.DEVNULL,

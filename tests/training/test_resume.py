@@ -1,12 +1,9 @@
 """Runs that are killed, stopped and resumed end with the same weights."""
 
-import os
 import random
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +20,13 @@ from aib.data import load
 from aib.errors import AibError
 from aib.runs.files import read_metrics, read_settings, train_seconds
 from aib.training.checkpoint import load_checkpoint
-from aib.training.fit import fit
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter
 from aib.training.train import train
-from tests.helpers import SMALL, SmallNet, image_set, same_weights, small_model
+from tests.helpers import SmallNet, image_set, same_weights, small_model
+from tests.training.processes import start_training
 
 OPTIONS = (
     "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 16 "
@@ -38,32 +35,10 @@ OPTIONS = (
 ).split()
 
 
-def start(*words: str, cwd: Path) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "aib", "train", *words],
-        cwd=cwd,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finish(*words: str, cwd: Path) -> None:
-    process = start(*words, cwd=cwd)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-
-
-def wait_for(path: Path, process: subprocess.Popen) -> None:
-    while not path.exists() and process.poll() is None:
-        time.sleep(0.01)
-
-
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    finish(*OPTIONS, "--out", "whole", cwd=folder)
+    start_training([*OPTIONS, "--out", "whole"], folder).finish()
     return folder / "whole"
 
 
@@ -91,20 +66,19 @@ def test_a_killed_run_ends_with_the_same_bits(uninterrupted: Path, seed: int) ->
     """SIGKILL at random moments, twice."""
     rng, folder = random.Random(seed), uninterrupted.parent
     run = folder / f"killed{seed}"
-    process = start(*OPTIONS, "--out", run.name, cwd=folder)
-    wait_for(run / "config.json", process)
+    process = start_training([*OPTIONS, "--out", run.name], folder)
+    process.wait_for(run / "config.json")
     for again in (True, False):
-        time.sleep(rng.uniform(0.0, 1.5))
+        time.sleep(rng.uniform(0.0, 1.0))
         process.kill()
-        process.communicate()
         begun = (run / "checkpoint.pt").exists()  # before the first one there is nothing to resume
         words = ["--resume", run.name] if begun else [*OPTIONS, "--out", run.name]
         if again:
-            process = start(*words, cwd=folder)
+            process = start_training(words, folder)
             # Sometimes it is killed before it has resumed, which must do no harm either.
             if rng.random() < 0.7:
-                wait_for(run / "checkpoint.pt", process)
-    finish(*words, cwd=folder)
+                process.wait_for(run / "checkpoint.pt")
+    start_training(words, folder).finish()
     assert_same_weights(uninterrupted, run)
     steps = [row["step"] for row in read_metrics(run) if "total" in row]
     assert steps == list(range(1, 37))  # each step once, none lost
@@ -113,16 +87,14 @@ def test_a_killed_run_ends_with_the_same_bits(uninterrupted: Path, seed: int) ->
 def test_a_signal_saves_and_says_how_to_resume(uninterrupted: Path) -> None:
     """Ctrl-C; for SIGTERM see test_parallel.py."""
     folder, run = uninterrupted.parent, "stopped run"
-    process = start(*OPTIONS, "--checkpoint-every", "1000", "--out", run, cwd=folder)
-    wait_for(folder / run / "metrics.jsonl", process)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 128 + signal.SIGINT, err
-    assert f"aib train --resume '{run}'" in err
-    assert "Traceback" not in out + err
+    process = start_training([*OPTIONS, "--checkpoint-every", "1000", "--out", run], folder)
+    process.wait_for(folder / run / "metrics.jsonl")
+    process.send(signal.SIGINT)
+    err = process.finish(128 + signal.SIGINT)
+    assert f"aib train --resume '{run}'" in err and "Traceback" not in err
     step = load_checkpoint(folder / run / "checkpoint.pt")["step"]
     assert f"stopped after step {step} of 36" in err
-    finish("--resume", run, cwd=folder)
+    start_training(["--resume", run], folder).finish()
     assert_same_weights(uninterrupted, folder / run)
 
 
@@ -226,12 +198,3 @@ def test_a_finished_training_that_is_resumed_has_its_results(tmp_path: Path) -> 
     assert again.last == first.last and again.last["step"] == again.steps == 4
     assert first.validation is not None and again.validation is not None
     assert again.validation.nll == first.validation.nll
-
-
-def test_a_run_is_not_resumed_with_more_images_than_it_had(tmp_path: Path) -> None:
-    model = small_model(num_classes=4)
-    run = RunFolder(tmp_path / "run")
-    with pytest.raises(Interrupted, match="after step 3 of 10"):
-        fit(model, image_set(40), SMALL, run=run.folder, report=StopAfter(3))
-    with pytest.raises(AibError, match="images was 40 and is now 48"):
-        fit(small_model(num_classes=4), image_set(48), SMALL, run=run.folder, resume=True)

@@ -4,7 +4,6 @@ The real ones need a torch that is built together with torchvision. `Hub` plays 
 hold the pretrained weights.
 """
 
-import fnmatch
 import sys
 from collections import namedtuple
 from functools import partial
@@ -17,9 +16,6 @@ from torch import nn
 from tests.models.networks.small import EncoderBlock, ResNet, Tokens, ViT
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-WORDS = ["tench, Tinca tinca", "goldfish, Carassius auratus", "great white shark", "owl"]
-CATEGORIES = ["tench", "goldfish", "great white shark", "owl"]
-SYNSETS = ["n01440764", "n01443537", "n01484850", "n01514859"]
 SIZE = 32  # of images
 
 GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", "logits aux_logits2 aux_logits1")
@@ -96,39 +92,18 @@ TORCHVISION = {
 def make_timm(hub):
     """The module timm, with timm.data."""
 
-    def list_models(filter="", **_):
-        return sorted(fnmatch.filter(TIMM, filter) if filter else TIMM)
-
-    def create_model(model_name, pretrained=False, **kwargs):
+    def create_model(model_name, pretrained=False, num_classes=None):
         architecture = model_name.split(".")[0]
-        if architecture not in TIMM:
-            raise RuntimeError(f"Unknown model ({architecture})")
         own = 0 if "dinov2" in architecture else 4  # features only
-        kwargs = {"num_classes": own} | {k: v for k, v in kwargs.items() if v is not None}
-        network = TIMM[architecture](**kwargs)
-        network.num_classes = kwargs["num_classes"]
+        network = TIMM[architecture](num_classes=own if num_classes is None else num_classes)
         network.pretrained_cfg = {"input_size": (3, SIZE, SIZE), "mean": MEAN, "std": STD}
         if pretrained:
             hub.load(network, model_name)
         return network
 
-    def resolve_model_data_config(model):
-        return {**model.pretrained_cfg, "crop_pct": 0.95, "interpolation": "bicubic"}
-
-    class ImageNetInfo:
-        def __init__(self, subset="imagenet-1k"):
-            assert subset == "imagenet-four"
-
-        def label_names(self):
-            return SYNSETS
-
-        def label_descriptions(self, detailed=False, as_dict=False):
-            return WORDS
-
     timm, data = ModuleType("timm"), ModuleType("timm.data")
-    timm.create_model, timm.list_models, timm.data = create_model, list_models, data
-    data.resolve_model_data_config, data.ImageNetInfo = resolve_model_data_config, ImageNetInfo
-    data.infer_imagenet_subset = lambda model: "imagenet-four" if model.num_classes == 4 else None
+    timm.create_model, timm.list_models, timm.data = create_model, lambda: sorted(TIMM), data
+    data.resolve_model_data_config = lambda network: network.pretrained_cfg
     return {"timm": timm, "timm.data": data}
 
 
@@ -136,35 +111,21 @@ def make_torchvision(hub):
     """The modules torchvision and torchvision.models."""
     models = ModuleType("torchvision.models")
 
-    def list_models(module=None, include=None, exclude=None):
+    def list_models(module=None):
         names = sorted(TORCHVISION)
         return names if module is models else [*names, "fasterrcnn_resnet50_fpn", "raft_large"]
 
-    def overwrite(kwargs, name, value):  # as torchvision's builders do
-        if kwargs.setdefault(name, value) != value:
-            raise ValueError(f"The parameter '{name}' expected value {value} but got {kwargs}")
-
     def get_model(name, weights=None, **kwargs):
-        keep_heads = kwargs.get("aux_logits", False)
-        if weights is not None:
-            overwrite(kwargs, "num_classes", 4)
-            if name == "googlenet":
-                kwargs.setdefault("transform_input", True)
-                overwrite(kwargs, "aux_logits", True)
-                overwrite(kwargs, "init_weights", False)
-            if name == "vit_b_16":
-                overwrite(kwargs, "image_size", SIZE)
-        network = TORCHVISION[name](**({"num_classes": 4} | kwargs))
+        network = TORCHVISION[name](**kwargs)
         if weights is not None:
             hub.load(network, name)
-            if name == "googlenet" and not keep_heads:
+            if name == "googlenet":
                 network.aux_logits, network.aux1 = False, None
         return network
 
     def get_model_weights(name):
         transforms = partial(SimpleNamespace, crop_size=[SIZE], mean=list(MEAN), std=list(STD))
-        weights = SimpleNamespace(transforms=transforms, meta={"categories": CATEGORIES})
-        return SimpleNamespace(DEFAULT=weights)
+        return SimpleNamespace(DEFAULT=SimpleNamespace(transforms=transforms))
 
     models.list_models, models.get_model = list_models, get_model
     models.get_model_weights = get_model_weights
