@@ -28,7 +28,7 @@ from aib.runs.run import find_model
 from aib.system.files import sha256
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric
-from aib.training.fit import evaluation_images, run_training
+from aib.training.fit import run_training
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
@@ -100,7 +100,7 @@ def _train(s: Settings, folder: Path, fabric: Fabric, resume: bool, report: Repo
         f"{fabric.device}; writing to {folder}"
     )
     held_out, unseen = (
-        None if one is None else evaluation_images(one, model, s)
+        None if one is None else one.prepared_for(model.preprocessing)
         for one in (validation, test[0] if test else None)
     )
     return run_training(

@@ -101,8 +101,7 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     load_tensors(model, kept, path, fresh=fresh, advice=SAME_FORM)
     with suppress(AibError):  # without a config it is not known which images the weights expect
         saved = read_preprocessing(path.with_name(CONFIG))
-        if saved.mean:
-            model.preprocessing = replace(model.preprocessing, mean=saved.mean, std=saved.std)
+        model.preprocessing = replace(model.preprocessing, mean=saved.mean, std=saved.std)
     return LoadedWeights(tuple(kept), fresh, tuple(ignored))
 
 

@@ -44,7 +44,7 @@ VALUES: dict[str, list[str]] = {
     **dict.fromkeys("device accelerator".split(), "cpu cuda cuda:9 cuda:-1 mps meta xla".split()),
     "seed": [*INTEGERS, "2147483648", "-99999999999999999999"],
     "model": "tiny tiny_dvib tiny_aib tiny_aib_qt vgg_aib_q ../run timm:x".split(),
-    "split": "train val test extra photos . .. ../photos".split(),
+    "split": "train val test photos . .. ../photos".split(),
     "samples": "1x1 2x3 0x1 1x 1x1x1 ²x1 ١x١ 1X2 4x-1".split(),
     "method": "own gradcam guess".split(),
     "precision": "fp32 bf16 fp16 fp8".split(),
@@ -52,7 +52,7 @@ VALUES: dict[str, list[str]] = {
     "format": "onnx torch-export tflite".split(),
     "grid": "beta=1e-3,1 latent_dim=4,8 beta= =1 beta beta=1,1 beta=nan seed=1,2 unknown=1".split(),
 }
-SWITCHES = "json extra list quick version help debug no_browser".split()
+SWITCHES = "json list quick version help debug no_browser".split()
 HINTS = setting_types()
 SETTINGS = " ".join(name for name in HINTS if name != "compile")
 
@@ -106,8 +106,7 @@ OTHERS = {
     "batch_size device json",
     "report run": "run backbone out",
     "data list": "root json",
-    "data fetch cifar10": "root extra",
-    "data show shapes --out sheet.png": "split root out seed columns",
+    "data fetch cifar10": "root",
     "models": "num_classes image_size json",
     # These always fail: an export takes seconds, a server would not end, a sweep trains.
     "export run --out model.safetensors": "run format json",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from aib.data import Batches
 from aib.data.preprocessing import Preprocessing
@@ -131,14 +131,9 @@ def test_a_study_needs_neither_a_plan_nor_batches():
     assert batched.accuracy == whole.accuracy
 
 
-@pytest.mark.parametrize("form", ["pixels", "floats", "loader"])
-def test_a_dataset_and_a_loader_are_studied_as_their_images(form):
+def test_a_dataset_is_studied_as_its_images():
     policy = DATA.preprocessing
-    x = policy.normalise(DATA.images)
-    pixels = [(DATA.images[i], int(y)) for i, y in enumerate(DATA.labels)]
-    floats = [(x[i], int(y)) for i, y in enumerate(DATA.labels)]
-    data = {"pixels": Items(pixels), "floats": Items(floats)}.get(form)
-    data = data or DataLoader(Items(floats), batch_size=5)
+    data = Items([(DATA.images[i], int(y)) for i, y in enumerate(DATA.labels)])
     model = eval_model("tiny_aib", DATA)
     found, _ = study(model, data, PLAN, expensive=False)
     expected, _ = study(model, replace(DATA, objects=None), PLAN, expensive=False)
