@@ -5,7 +5,7 @@
 
 from aib.data.batches import Batch, Batches
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.load import at_most, has_split, is_own, load, require_trainable, same_images
+from aib.data.load import at_most, has_split, is_own, load, same_images
 from aib.data.own import as_images
 from aib.data.specs import SPECS, Spec
 
@@ -21,6 +21,5 @@ __all__ = [
     "has_split",
     "is_own",
     "load",
-    "require_trainable",
     "same_images",
 ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from aib.config.validation import Cache, Count, NonNegativeInt, check, check_seed
+from aib.config.validation import Cache, Count, check
 from aib.data.augment import EpochPlan, crop_batch, crop_image, crop_squares, cut_out
 from aib.data.decode import to_tensor
 from aib.data.decoded import decode_once
@@ -69,8 +69,6 @@ class Batches:
         cache: Cache = "none",
     ) -> None:
         check("batch_size", batch_size, Count)
-        check("workers", workers, NonNegativeInt)
-        check_seed(seed)
         self.data, self.batch_size, self.train = data, batch_size, train
         self.indices = torch.arange(len(data)) if indices is None else indices
         self.device, self.seed, self.workers = torch.device(device), seed, workers

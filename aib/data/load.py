@@ -85,12 +85,6 @@ def load(
     return dataset.in_memory() if largest <= SMALL_SIDE else dataset
 
 
-def require_trainable(name: str, data: ImageSet) -> None:
-    """Raise an error for data with one class."""
-    if data.num_classes < 2:
-        raise AibError(f"{name} has one class, '{data.class_names[0]}': training needs two or more")
-
-
 def has_split(name: str, split: str) -> bool:
     """Whether the data set has this split. A flat folder of classes has only `train`."""
     kind, path, _ = parse_name(name)

@@ -6,7 +6,6 @@ Only the files that are asked for are downloaded, all of one commit; nothing in 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import (
@@ -45,28 +44,19 @@ def parse_address(address: str | Path) -> tuple[str, str | None]:
     return repo, revision or None
 
 
-def fetch_model(
-    address: str | Path,
-    revision: str | None = None,
-    *,
-    extras: Sequence[str] = (),
-    local_files_only: bool = False,
-) -> Path:
+def fetch_model(address: str | Path, extras: Sequence[str] = ()) -> Path:
     """Download config, weights and those of the `extras` that the repository has.
 
     Returns the folder in the local cache, which is named by its commit.
     """
-    repo, named = parse_address(address)
-    revision = revision or named
+    repo, revision = parse_address(address)
     with readable_errors(repo, revision):
-        config = hf_hub_download(repo, CONFIG, revision=revision, local_files_only=local_files_only)
-        folder = Path(config).parent
+        folder = Path(hf_hub_download(repo, CONFIG, revision=revision)).parent
         # Of the same commit, also if the branch moves meanwhile.
-        options: dict[str, Any] = {"revision": folder.name, "local_files_only": local_files_only}
-        hf_hub_download(repo, WEIGHTS, **options)
+        hf_hub_download(repo, WEIGHTS, revision=folder.name)
         for name in extras:
             with suppress(EntryNotFoundError):
-                hf_hub_download(repo, name, **options)
+                hf_hub_download(repo, name, revision=folder.name)
     return folder
 
 

@@ -13,12 +13,11 @@ from aib.data import ImageSet, has_split, load, same_images
 from aib.data.load import parse_name
 from aib.errors import AibError, AibWarning
 from aib.evaluation.error import Evaluation, read_evaluations
-from aib.evaluation.matching import match_classes
 from aib.models.classifier import Classifier, model_name, needs_backbone
 from aib.models.weights import CONFIG, EVALUATION, RECORDS, WEIGHTS, read_config, weights_sha256
 from aib.runs.download import PREFIX, fetch_model, is_address, parse_address
 from aib.runs.files import measured_split, read_held_out, read_settings
-from aib.runs.pretrained import from_pretrained, packaged_models, saved_here
+from aib.runs.pretrained import from_pretrained, packaged_models
 from aib.system.environment import pick_device
 from aib.system.files import sha256
 
@@ -111,11 +110,6 @@ class Run:
             warnings.warn(images.describe_skipped(), AibWarning, stacklevel=3)
         return images
 
-    def labelled(self, images: ImageSet) -> ImageSet:
-        """The images with the model's labels: the same classes, else matched by name, else raw."""
-        found = dict(match_classes(self.model, images))
-        return found.get("own") or found.get("matched") or found["raw"]
-
     def was_trained_on(self, name: str) -> bool:
         """Whether the name means the run's own data, also a folder that was moved."""
         if self.settings is None:
@@ -129,12 +123,12 @@ class Run:
 
     def check_same_holdout(self, other: "Run") -> None:
         """Images held out of one run may be training images of another."""
-        mine, theirs = self.settings, other.settings
-        if mine is None or theirs is None:
+        if self.settings is None or other.settings is None:
             return
         # The seed also makes the training images of shapes.
-        same_seed = mine.seed == theirs.seed or parse_name(mine.data)[0] != "shapes"
-        if self.held_out != other.held_out or not same_seed:
+        both = (self.settings, other.settings)
+        seeds = {s.seed for s in both if s.data.startswith("shapes")}
+        if self.held_out != other.held_out or len(seeds) > 1:
             raise AibError(
                 f"{self.label} and {other.label} held out different images: compare them on test "
                 "images"
@@ -161,14 +155,12 @@ def open_runs(
     if len({folder.resolve() for folder in found}) < len(found):
         raise AibError("the same run is named twice")
     names = [Path(repo or one.resolve()).name for one, repo in zip(found, repos, strict=True)]
-    configs = [read_config(folder / CONFIG) for folder in found]
-    needed = [needs_backbone(config["model"]) for config in configs]
-    if backbone is not None and not any(needed):
-        raise AibError(f"--backbone {backbone} changes nothing: no model here needs one")
     target, runs = pick_device(device), []
     for i, folder in enumerate(found):
-        model = from_pretrained(folder, backbone=backbone if needed[i] else None).to(target)
-        settings = read_settings(folder) if "settings" in configs[i] else None
+        config = read_config(folder / CONFIG)
+        own = backbone if needs_backbone(config["model"]) else None
+        model = from_pretrained(folder, backbone=own).to(target)
+        settings = read_settings(folder) if "settings" in config else None
         if target.type in ("cpu", "cuda") and model.recipe["kind"] == "named":
             # Saves copies between layers: on a CPU a seventh of the time of VGG-16.
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -184,7 +176,7 @@ def find_model(run: Path | None) -> Path:
     """
     known = packaged_models()
     if run is not None:
-        return run if saved_here(run) else known.get(str(run), run)
+        return run if (run / CONFIG).is_file() else known.get(str(run), run)
     if not known:
         raise AibError("no pretrained model is packaged with this version: name one with --run")
     return next(iter(known.values()))

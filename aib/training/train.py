@@ -8,7 +8,7 @@ from lightning.fabric import Fabric
 
 from aib.config.options import OPTION_NEEDS, ModelOptions, is_library_name
 from aib.config.settings import Settings
-from aib.data import ImageSet, has_split, load, require_trainable
+from aib.data import ImageSet, has_split, load
 from aib.data.load import parse_name
 from aib.errors import AibError, counted
 from aib.evaluation.error import Evaluation
@@ -20,7 +20,6 @@ from aib.runs.files import (
     final_split,
     measured_split,
     read_held_out,
-    reported,
     write_evaluation,
 )
 from aib.runs.pretrained import packaged_models
@@ -74,7 +73,8 @@ def train(
     evaluation = fitted.test or fitted.validation
     assert evaluation is not None
     evaluation = replace(evaluation, weights_sha256=sha256(folder / WEIGHTS))
-    write_evaluation(folder, reported(settings), evaluation.to_dict())
+    name = f"{settings.data} {final_split(settings)}"
+    write_evaluation(folder, name, evaluation.to_dict())
     return Trained(folder, fitted.model, evaluation, fitted.seconds)
 
 
@@ -172,7 +172,10 @@ def build_model(
     The model says how the images are prepared: a library's network has a size and normalisation of
     its own. To `resume`, nothing is loaded: the checkpoint holds all weights.
     """
-    require_trainable(s.data, data)
+    if data.num_classes < 2:
+        raise AibError(
+            f"{s.data} has one class, {data.class_names[0]!r}: training needs two or more"
+        )
     torch.manual_seed(s.seed)
     if s.trains_network:
         model = _attach(s, data, download=not resume)

@@ -194,7 +194,6 @@ def test_a_file_that_breaks_later_is_named_in_one_sentence(tmp_path, workers):
     ("settings", "named"),
     [
         ({"batch_size": 0}, "batch_size"),
-        ({"batch_size": 4, "workers": -1}, "workers"),
         ({"batch_size": 4, "pad": 32}, "pad"),
         ({"batch_size": 11, "world_size": 2}, "2 process"),
     ],

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from filelock import FileLock
 
 import aib
 from aib.config.settings import Settings
 from aib.data import load
-from aib.models.weights import CHECKPOINT, LOCK
+from aib.models.weights import CHECKPOINT
 from aib.runs.files import read_settings, write_evaluation, write_held_out
 from aib.runs.run import Run, find_model, open_run, open_runs
 from tests.data import official
@@ -39,9 +38,7 @@ def test_runs_of_the_same_name_are_labelled_by_their_folder(tmp_path: Path) -> N
 def test_a_run_without_weights_is_being_trained_or_was_interrupted(tmp_path: Path) -> None:
     run = start_run(tmp_path / "run", small_model(), Settings(data="shapes"), None)
     (run.folder / CHECKPOINT).write_bytes(b"")
-    with FileLock(run.folder / LOCK), pytest.raises(aib.AibError, match="is being trained"):
-        open_run(run.folder, "cpu")
-    with pytest.raises(aib.AibError, match="is an interrupted run"):
+    with pytest.raises(aib.AibError, match="is in training, or was interrupted"):
         open_run(run.folder, "cpu")
 
 
