@@ -21,8 +21,7 @@ HOST_SHARE = 0.5  # of the machine's memory that decoded images may take
 
 def fits(cache: Cache, needed: int) -> bool:
     """Whether decoded images of this many bytes stay in memory."""
-    memory = machine_memory()
-    small = memory is not None and needed <= HOST_SHARE * memory
+    small = needed <= HOST_SHARE * (machine_memory() or 0)
     return cache == "memory" or (cache == "auto" and small)
 
 

@@ -28,7 +28,7 @@ def fetch(spec: Spec, root: str | Path | None = None) -> Path:
         temporary = Path(name)
         for archive in missing:
             path = _download(archive, temporary)
-            if archive.is_tar:
+            if archive.file_name != archive.part:  # a tar file
                 try:  # the filter stops at paths and links out of the folder, and at devices
                     with tarfile.open(path) as tar:
                         tar.extractall(temporary, filter="data")

@@ -70,7 +70,6 @@ def _read(dataset: Any, policy: Preprocessing, num_classes: int, split: str) -> 
             image = image.resize((round(image.width * scale), round(image.height * scale)), 2)
         images.append(image)
     names = policy.class_names or tuple(map(str, range(num_classes)))
-    policy = replace(policy, class_names=names)
-    files = ImageFiles(tuple(images))
-    found = ImageSet("custom", split, torch.tensor(labels).long(), policy, files=files)
+    policy, targets = replace(policy, class_names=names), torch.tensor(labels).long()
+    found = ImageSet("custom", split, targets, policy, files=ImageFiles(tuple(images)))
     return found.in_memory() if policy.image_size <= SMALL_SIDE else found

@@ -14,7 +14,6 @@ from aib.config.validation import (
     Rule,
     check_fields,
     parse_json,
-    reject_unknown,
 )
 from aib.errors import AibError
 
@@ -61,11 +60,9 @@ class Preprocessing:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: Path) -> "Preprocessing":
-        """The inverse of `to_dict`; a missing key is an error."""
-        missing = sorted(set(cls.__dataclass_fields__) - set(values))
-        if missing:
-            raise AibError(f"{where}: preprocessing has no {missing[0]}")
-        reject_unknown(values, cls.__dataclass_fields__, f"{where}: no setting")
+        """The inverse of `to_dict`; a missing or unknown key is an error."""
+        if odd := sorted(set(cls.__dataclass_fields__) ^ set(values)):
+            raise AibError(f"{where}: preprocessing lacks {odd[0]}, or has it and must not")
         read: Preprocessing = parse_json(cls, values, where)
         return read
 

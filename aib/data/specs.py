@@ -33,10 +33,6 @@ class Archive:
     def file_name(self) -> str:
         return self.url.rsplit("/", 1)[-1]
 
-    @property
-    def is_tar(self) -> bool:
-        return self.file_name != self.part
-
 
 @dataclass(frozen=True)
 class Spec:

@@ -10,7 +10,6 @@ from pathlib import Path
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import (
     EntryNotFoundError,
-    HFValidationError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
@@ -22,7 +21,6 @@ from aib.models.weights import CONFIG, WEIGHTS
 PREFIX = "hf:"
 # Of an error the first type that fits counts: the later ones are base classes of earlier ones.
 ERRORS: dict[type[Exception], str] = {
-    HFValidationError: "'{repo}' is no name of a model on the Hub, as in owner/name",
     RevisionNotFoundError: "{repo} has no revision '{revision}' on the Hub",
     RepositoryNotFoundError: "the Hub has no model {repo}, or it is private: check the name, or "
     "log in with `hf auth login`",

@@ -26,8 +26,6 @@ EVALUATION_LOCK = ".evaluation.lock"  # held while an evaluation is added
 def read_settings(folder: Path) -> Settings:
     """The settings in a run's config.json."""
     path = folder / CONFIG
-    if not path.is_file():
-        raise AibError(f"{folder} is not a run: it has no {CONFIG}")
     config = read_config(path)
     if not isinstance(config.get("settings"), dict):
         what = "it is a saved model, not a run"

@@ -89,25 +89,23 @@ class Run:
         if kind == "folder" and not path.is_dir():
             raise AibError(f"{path} is no folder here: name the images with --data folder:PATH")
         if settings is None or not owner.was_trained_on(name):
-            other = split or ("test" if has_split(name, "test") else "train")
-            unseen = split == "train" or (other != "train" and has_split(name, other))
+            asked, split = split, split or ("test" if has_split(name, "test") else "train")
+            unseen = asked == "train" or (split != "train" and has_split(name, split))
             if like is not None and not unseen and self.was_trained_on(name):
                 raise AibError(
                     f"{self.label} was trained on images of {name}: name it before {like.label}, "
                     "so that both see those that it held out"
                 )
-            return self._load(name, other, root=root, holdout=0.1 if other == "val" else 0)
-        split = split or measured_split(name)
-        if split == "val" and like is not None:
-            self.check_same_holdout(like)
-        root, held_out = root or settings.root, owner.held_out
-        return self._load(name, split, root=root, seed=settings.seed, holdout=0, held_out=held_out)
-
-    def _load(self, name: str, split: str, **options: Any) -> ImageSet:
-        """Load images as the model takes them, with a warning if some could not be read."""
+            options: dict[str, Any] = {"root": root, "holdout": 0.1 if split == "val" else 0}
+        else:
+            split = split or measured_split(name)
+            if split == "val" and like is not None:
+                self.check_same_holdout(like)
+            options = {"root": root or settings.root, "seed": settings.seed, "holdout": 0}
+            options["held_out"] = owner.held_out
         images = load(name, split, preprocessing=self.model.preprocessing, **options)
         if images.skipped:
-            warnings.warn(images.describe_skipped(), AibWarning, stacklevel=3)
+            warnings.warn(images.describe_skipped(), AibWarning, stacklevel=2)
         return images
 
     def was_trained_on(self, name: str) -> bool:
@@ -150,8 +148,6 @@ def open_runs(
     """
     repos = [parse_address(one)[0] if is_address(one) else None for one in folders]
     found = [fetch_model(one, extras=RECORDS) if is_address(one) else one for one in folders]
-    if missing := [folder for folder in found if not (folder / CONFIG).is_file()]:
-        raise AibError(f"{missing[0]} is not a run: it has no {CONFIG}")
     if len({folder.resolve() for folder in found}) < len(found):
         raise AibError("the same run is named twice")
     names = [Path(repo or one.resolve()).name for one, repo in zip(found, repos, strict=True)]

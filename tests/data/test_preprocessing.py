@@ -39,7 +39,7 @@ def test_a_file_has_to_say_everything():
     assert Preprocessing.from_dict(known.to_dict(), Path("x")) == known
     for name in known.to_dict():
         values = {key: value for key, value in known.to_dict().items() if key != name}
-        with pytest.raises(AibError, match=f"^x: preprocessing has no {name}$"):
+        with pytest.raises(AibError, match=f"^x: preprocessing lacks {name}"):
             Preprocessing.from_dict(values, Path("x"))
 
 

@@ -178,7 +178,7 @@ def test_all_files_are_of_one_commit(hub, tmp_path, monkeypatch):
         ("nobody/nothing", "no folder 'nobody/nothing' here, and the Hub has no model"),
         ("hf:me/mine@v9", "me/mine has no revision 'v9'"),
         ("hf:me/other", "me/other on the Hub is not an aib model"),
-        ("hf:me/mine/too/long", "'me/mine/too/long' is no name of a model"),
+        ("hf:me/mine/too/long", "the Hub could not be used for me/mine/too/long: Repo id must be"),
     ],
 )
 def test_what_is_not_on_the_hub_is_a_sentence(hub, tmp_path, address, words):
