@@ -29,8 +29,6 @@ def test_what_cannot_be_fetched_exits_with_one_line(capsys):
         ("classes:image_size=32", "folder:classes"),
         ("cifar10", "under empty: .*aib data fetch cifar10"),
         ("shapes:cluter=1", "clutter"),
-        ("shapes:clutter=much", "float"),
-        ("shapes:size=huge", "medium"),
         ("shapes:count=99999999999", "GB"),
         ("shapes:count=0", "count must be an integer of at least 1"),
         ("folder:", "needs a path"),
@@ -120,7 +118,6 @@ def test_damaged_files_are_named_and_skipped(tmp_path):
     ("images", "labels", "word"),
     [
         (torch.zeros(2, 3, 8, 8), [0, 1], "uint8"),
-        (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), [0, 1], "uint8"),
         (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), [0], "2 images and 1 labels"),
         (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), [0, 2], "0 to 2"),
         (torch.zeros(0, 3, 8, 8, dtype=torch.uint8), [], "0 images"),
@@ -130,12 +127,3 @@ def test_damaged_files_are_named_and_skipped(tmp_path):
 def test_tensors_of_the_wrong_form_are_an_error(images, labels, word):
     with pytest.raises(AibError, match=word):
         ImageSet.from_tensors(images, torch.tensor(labels), class_names=("a", "b"))
-
-
-def test_arrays_and_lists_are_as_good_as_tensors():
-    pixels = np.random.default_rng(0).integers(0, 256, (4, 3, 8, 8), np.uint8)
-    objects, labels = pixels[:, 0] > 100, [0, 1, 1, 0]
-    for given in (labels, np.array(labels, np.uint8)):
-        found = ImageSet.from_tensors(pixels, given, objects=objects)
-        assert found.labels.tolist() == labels and found.objects.sum() == objects.sum()
-        assert (found.images.numpy() == pixels).all()

@@ -1,15 +1,10 @@
 """Fetching: checked, safe, and complete or not at all."""
 
-import contextlib
 import hashlib
 import http.server
 import io
-import signal
-import subprocess
-import sys
 import tarfile
 import threading
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,25 +13,14 @@ import pytest
 
 from aib.data import load
 from aib.data.fetch import fetch
-from aib.data.files import locate
 from aib.data.specs import CIFAR10, PETS, SVHN, Archive
 from aib.errors import AibError
 from tests.data import official
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves files; those whose name starts with `slow` a few bytes at a time."""
-
     def log_message(self, *_):
         pass
-
-    def copyfile(self, source, output):
-        pause = 0.05 if "slow" in self.path else 0
-        with contextlib.suppress(ConnectionError):  # the client may have been killed
-            while chunk := source.read(200 if pause else -1):
-                output.write(chunk)
-                output.flush()
-                time.sleep(pause)
 
 
 @pytest.fixture
@@ -130,29 +114,6 @@ def test_an_archive_that_writes_elsewhere_or_holds_something_else_leaves_nothing
         fetch(spec, root)
     assert names_in(root) == []
     assert [name for name in names_in(tmp_path) if name != "root"] == before
-
-
-def test_a_killed_fetch_leaves_no_set_and_the_next_one_succeeds(site, tmp_path):
-    spec, root = cifar_at(site, "slow.tar.gz"), tmp_path / "root"
-    archive = spec.archives[0]
-    program = (
-        "from aib.data.fetch import fetch\n"
-        "from aib.data.specs import Archive, Spec\n"
-        f"fetch({spec!r}, {str(root)!r})\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while not list(root.glob(".fetch-*/*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert names_in(root) != [] and locate(CIFAR10, root) is None
-    with pytest.raises(AibError, match="aib data fetch"):
-        load("cifar10", "train", root=root)
-    (site[0] / "quick.tar.gz").write_bytes((site[0] / "slow.tar.gz").read_bytes())
-    quick = replace(archive, url=archive.url.replace("slow", "quick"))
-    fetch(replace(spec, archives=(quick,)), root)
-    assert locate(CIFAR10, root) == root / "cifar-10-batches-bin"
 
 
 def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
