@@ -64,8 +64,7 @@ class WriteWatch:
         finally:
             self.paths = None
         inside = [path for path in written if folder and path.is_relative_to(folder)]
-        ours = [path for path in written if str(path).startswith(("/dev", "/proc"))]
-        ours += [path for path in written if "__pycache__" in path.parts]
+        ours = [p for p in written if "__pycache__" in p.parts or p.parts[1] in ("dev", "proc")]
         assert written <= {*inside, *ours}
 
     def _record(self, event: str, arguments: tuple[Any, ...]) -> None:

@@ -142,9 +142,7 @@ def test_an_invalid_value_is_an_error_that_names_it(folder, part, change, named)
 
 def test_a_file_cannot_ask_for_larger_images_than_the_memory_holds(folder, monkeypatch):
     edit_config(folder, lambda config: config["preprocessing"].update(image_size=4096))
-    monkeypatch.setattr(
-        memory, "machine_memory", lambda: 4 * 10**9
-    )  # 64 feature maps of 4096 x 4096 floats take 4.3 GB
+    monkeypatch.setattr(memory, "machine_memory", lambda: 4 * 10**9)  # and 4.3 are needed
     assert_refused(folder, "asks for images of 4096 x 4096: .* 4 GB, and this machine has 4.0")
     monkeypatch.setattr(memory, "machine_memory", lambda: 5 * 10**9)
     assert aib.from_pretrained(folder).preprocessing.image_size == 4096
