@@ -23,7 +23,7 @@ COMMANDS = {
     "interpret": "measure how far maps can be trusted: stability, localisation, reliance, bits",
     "report": "write one HTML page about one or more runs",
     "export": "write a model as one ONNX or torch.export file that runs without aib",
-    "data": "list, fetch and show data sets",
+    "data": "list and fetch data sets",
 }
 
 USAGE = "\n".join(

@@ -12,6 +12,7 @@ from textwrap import fill
 from typing import Any
 
 from aib.errors import AibError
+from aib.evaluation.matching import prepare_images
 from aib.figures.overlay import Array, overlay
 from aib.figures.picture import draw_mosaic, image_tile
 from aib.interpret.maps import explain
@@ -25,7 +26,7 @@ QUALITY = 85  # of the JPEG: noise makes a PNG large
 
 def draw_seen(run: Run, data: str, root: str | None, every: int) -> Any:
     """Return the picture as a matplotlib figure."""
-    images = run.labelled(run.images(data, "test", root))
+    _, images = prepare_images(run.model, run.images(data, "test", root))
     columns, names = [], []
     for label, name in list(enumerate(images.class_names))[::every]:
         for index in (images.labels == label).nonzero().flatten()[:1].tolist():

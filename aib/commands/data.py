@@ -1,7 +1,6 @@
-"""List, fetch and show data sets. For example: aib data list"""
+"""List and fetch data sets. For example: aib data list"""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 from rich.table import Column, Table
@@ -9,7 +8,6 @@ from tyro.conf import Positional, arg
 
 from aib.commands.arguments import print_json, wide_console
 from aib.errors import AibError
-from aib.system.files import check_suffix
 
 Name = Annotated[Positional[str], arg(metavar="NAME")]
 Root = Annotated[str | None, arg(metavar="FOLDER")]
@@ -53,7 +51,7 @@ def list_(root: Root = None, json: bool = False) -> None:
     console.print(f"Data sets are in {root_folder(root)}.")
 
 
-def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
+def fetch(name: Name, /, root: Root = None) -> None:
     """Download a data set, check it and unpack it.
 
     For example: aib data fetch cifar10
@@ -61,7 +59,6 @@ def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
     Args:
         name: one of the names that `aib data list` shows.
         root: folder to download to; by default the cache ($AIB_DATA).
-        extra: also SVHN's 531,131 extra images (1.3 GB).
     """
     from aib.data.fetch import fetch as fetch_set
     from aib.data.load import is_own, parse_name
@@ -69,38 +66,7 @@ def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
 
     if is_own(name):
         raise AibError(f"{name} is read where it is, so there is nothing to fetch")
-    print(f"{name} is in {fetch_set(SPECS[parse_name(name)[0]], root, extra=extra)}")
+    print(f"{name} is in {fetch_set(SPECS[parse_name(name)[0]], root)}")
 
 
-def show(
-    name: Name, /, split: str = "train", root: Root = None, out: Path = Path("sheet.png")
-) -> None:
-    """Write a contact sheet: a row of images per class, with masks if there are any.
-
-    For example: aib data show shapes:clutter=1.5,size=small --out shapes.png
-
-    Args:
-        name: a known name with options after a colon, or folder:PATH.
-        split: train, val, test (svhn: extra).
-        root: folder of the data sets; by default the cache ($AIB_DATA).
-        out: the PNG to write, a new file.
-    """
-    from aib.data.load import load
-    from aib.data.sheet import contact_sheet
-    from aib.figures.picture import save_image
-
-    check_suffix(out, ".png")
-    if out.exists():
-        raise AibError(f"{out} exists: choose another file with --out")
-    dataset = load(name, split, root=root, holdout=0.1 if split == "val" else 0.0)
-    save_image(contact_sheet(dataset), out)
-    for message in dataset.skipped:
-        print(f"skipped: {message}")
-    print(f"{out}: {len(dataset):,} images of {dataset.num_classes} classes in {name} {split}")
-
-
-COMMAND: dict[str, Callable[..., Any]] = {
-    "list": list_,
-    "fetch": fetch,
-    "show": show,
-}
+COMMAND: dict[str, Callable[..., Any]] = {"list": list_, "fetch": fetch}

@@ -5,9 +5,8 @@
 
 from aib.data.batches import Batch, Batches
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.load import at_most, has_split, is_own, load, require_trainable, same_images
-from aib.data.own import adapt, as_images, from_dataset
-from aib.data.prepared import Prepared
+from aib.data.load import at_most, has_split, is_own, load, same_images
+from aib.data.own import as_images
 from aib.data.specs import SPECS, Spec
 
 __all__ = [
@@ -16,15 +15,11 @@ __all__ = [
     "Batches",
     "ImageFiles",
     "ImageSet",
-    "Prepared",
     "Spec",
-    "adapt",
     "as_images",
     "at_most",
-    "from_dataset",
     "has_split",
     "is_own",
     "load",
-    "require_trainable",
     "same_images",
 ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
@@ -105,3 +106,27 @@ def crop_image(image: Image.Image, uniform: Tensor, *, size: int, flip: bool) ->
     if flip and mirror < 0.5:
         crop = crop.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     return crop
+
+
+def crop_squares(
+    images: Tensor, ratios: Tensor, uniform: Tensor, *, size: int, flip: bool
+) -> Tensor:
+    """Random crops of whole images squashed to squares, resized: `crop_image` for a batch.
+
+    images uint8 [B,3,C,C], ratios [B] width / height, uniform [B,10] -> uint8 [B,3,size,size].
+    """
+    down, across, mirror, area, ratio = uniform[:, :5].unbind(1)  # [B] each
+    area = MIN_AREA + (1 - MIN_AREA) * area
+    ratio = torch.exp((2 * ratio - 1) * math.log(MAX_RATIO)) / ratios  # of the crop in the square
+    width, height = (area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1)
+    left, top = across * (1 - width), down * (1 - height)
+    sign = torch.where(mirror < 0.5, -1.0, 1.0) if flip else torch.ones_like(mirror)
+    # x = width u + (centre of the crop), y likewise, for u in [-1,1] over the crop's pixels
+    zero = torch.zeros_like(width)
+    across_row = torch.stack([sign * width, zero, 2 * left + width - 1], 1)
+    down_row = torch.stack([zero, height, 2 * top + height - 1], 1)
+    grid = F.affine_grid(
+        torch.stack([across_row, down_row], 1), [len(images), 3, size, size], align_corners=False
+    )
+    pixels = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
+    return pixels.round_().to(torch.uint8)

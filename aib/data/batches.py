@@ -5,21 +5,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from aib.config.validation import Cache, Count, NonNegativeInt, check, check_seed
-from aib.data.augment import EpochPlan, crop_batch, crop_image, cut_out
+from aib.config.validation import Cache, Count, check
+from aib.data.augment import EpochPlan, crop_batch, crop_image, crop_squares, cut_out
 from aib.data.decode import to_tensor
-from aib.data.decoded import DecodedCopy, crop_copies, decode_once, move
-from aib.data.imageset import ImageFiles, ImageSet
+from aib.data.decoded import decode_once
+from aib.data.imageset import ImageSet
 from aib.data.objects import boxes_to_objects
 from aib.data.preprocessing import normalise
 from aib.data.split import sample_indices
 from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
+
+DEVICE_SHARE = 0.25  # of a GPU's free memory that images may take
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,6 @@ class Batches:
         cache: Cache = "none",
     ) -> None:
         check("batch_size", batch_size, Count)
-        check("workers", workers, NonNegativeInt)
-        check_seed(seed)
         self.data, self.batch_size, self.train = data, batch_size, train
         self.indices = torch.arange(len(data)) if indices is None else indices
         self.device, self.seed, self.workers = torch.device(device), seed, workers
@@ -92,16 +91,16 @@ class Batches:
                 f"{world_size} process(es): choose a smaller batch size"
             )
         self._statistics = data.preprocessing.statistics(self.device)
-        self.decoded: DecodedCopy | None = None
-        if self.augment and isinstance(data.files, ImageFiles):
-            self.decoded = decode_once(data, cache, world_size, self.device)
-        self._by_workers = data.files is not None and self.decoded is None
-        where = "cpu" if self._by_workers else self.device
+        self._images: Any = data.images  # uint8 [N,3,S,S] or, with ratios [N], squares [N,3,C,C]
+        self._ratios: Tensor | None = None
+        if self.augment and (squares := decode_once(data, cache, world_size)):
+            self._images, self._ratios = squares[0], squares[1].to(self.device)
+        where = "cpu" if self._images is None else self.device
         augments = train and trivial_augment
         self._operations = TrivialAugment(size, size, where) if augments else None
         self._labels = data.labels.to(self.device)  # [N]
-        if data.images is not None:
-            self._images = data.images.contiguous().to(self.device)  # [N,3,S,S]
+        if self._images is not None:
+            self._images = to_device(self._images.contiguous(), self.device)
 
     def __len__(self) -> int:
         """Number of batches per epoch on this rank."""
@@ -162,8 +161,8 @@ class Batches:
         sizes = [end - begin for begin, end in spans]
         # One transfer for the whole epoch: the loop then never waits for the device.
         on_device = move(uniform, self.device).split(sizes)
-        if self._by_workers:
-            batches = self._from_files(index, uniform, sizes, objects, epoch)
+        if self._images is None:
+            batches = self._from_files(index, uniform, sizes, objects)
         else:
             batches = self._from_memory(index, on_device, sizes, objects)
         yield from zip(batches, on_device, strict=True)
@@ -177,14 +176,17 @@ class Batches:
             for known in (self.data.objects, self.data.boxes)
         )
         for on_host, rows, u in zip(index.split(sizes), on_device, uniform, strict=True):
-            if self.decoded is not None:
-                squares = self.decoded.squares(on_host, rows)
-                ratios = self.decoded.ratios.index_select(0, rows)
-                images = crop_copies(squares, ratios, u, size, self.flip)
+            stored_images, chosen = self._images, rows
+            if stored_images.device != rows.device:  # too many for the GPU's memory
+                stored_images = move(stored_images.index_select(0, on_host), self.device)
+                chosen = torch.arange(len(rows), device=self.device)
+            if self._ratios is not None:
+                squares, ratios = stored_images.index_select(0, chosen), self._ratios[rows]
+                images = crop_squares(squares, ratios, u, size=size, flip=self.flip)
             elif self.train:
-                images = crop_batch(self._images, rows, u, pad=self.pad, flip=self.flip)
+                images = crop_batch(stored_images, chosen, u, pad=self.pad, flip=self.flip)
             else:
-                images = self._images.index_select(0, rows)
+                images = stored_images.index_select(0, chosen)
             if self._operations:
                 images = self._operations(images, u)
             box = None if boxes is None else boxes.index_select(0, rows).clamp(0, size)
@@ -194,28 +196,36 @@ class Batches:
             yield Batch(rows, images, self._labels.index_select(0, rows), mask, box)
 
     def _from_files(
-        self, index: Tensor, uniform: Tensor, sizes: list[int], objects: bool, epoch: int
+        self, index: Tensor, uniform: Tensor, sizes: list[int], objects: bool
     ) -> Iterator[Batch]:
         objects = objects and self.data.has_objects
         chosen = uniform if self.augment else None
-        # Its own generator seeds the workers, and with them a user's random `transform`. The global
-        # one is the model's, whose noise may not depend on how often an epoch was resumed.
-        generator = torch.Generator()
-        if self.train:
-            mixed = np.random.SeedSequence([self.seed, epoch, self.rank]).generate_state(1)[0]
-            generator.manual_seed(int(mixed))
         loader: DataLoader = DataLoader(
             _Decoded(self.data, index, chosen, self.flip, objects, self._operations),
             batch_sampler=[part.tolist() for part in torch.arange(len(index)).split(sizes)],
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
-            generator=generator,
+            generator=torch.Generator(),  # the global one is the model's
         )
         try:
             for loaded in loader:
                 yield Batch(*(part.to(self.device, non_blocking=True) for part in loaded))
         except AibError as error:  # a worker's comes with its traceback
             raise AibError(str(error).rpartition("AibError: ")[2].strip()) from None
+
+
+def move(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the host on the device, without waiting for a GPU."""
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def to_device(images: Tensor, device: torch.device) -> Tensor:
+    """The images on the device, or as they are if they take too much of a GPU's memory."""
+    if device.type == "cuda" and images.nbytes > DEVICE_SHARE * torch.cuda.mem_get_info(device)[0]:
+        return images
+    return images.to(device)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,7 @@ from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.specs import CUB200
 
 
-def read(
-    split: str, *, root: str | None = None, partial: bool = False, crop: bool = False
-) -> ImageSet:
+def read(split: str, *, root: str | None = None, crop: bool = False) -> ImageSet:
     """Read one split; `crop` crops images and masks to the boxes (there are no boxes then)."""
     folder = require(CUB200, root)
     paths = read_table(folder / "images.txt")
@@ -23,7 +21,7 @@ def read(
     is_train = read_table(folder / "train_test_split.txt")
     boxes = read_table(folder / "bounding_boxes.txt")
     chosen = [i for i in paths if is_train[i] == ("1" if split == "train" else "0")]
-    check_count(CUB200, split, len(chosen), partial)
+    check_count(CUB200, split, len(chosen))
     corners = torch.tensor([[float(v) for v in boxes[i].split()] for i in chosen]).view(
         len(chosen), 4
     )

@@ -13,20 +13,14 @@ from aib.data.specs import Archive, Spec
 from aib.errors import AibError
 
 
-def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) -> Path:
-    """Download a data set to `root` unless it is there, and return its folder.
-
-    extra: also download the files of the split `extra`.
-    """
+def fetch(spec: Spec, root: str | Path | None = None) -> Path:
+    """Download a data set to `root` unless it is there, and return its folder."""
     if not spec.archives:
         raise AibError(f"{spec.name} is generated, so there is nothing to fetch")
     base = root_folder(root)
     folder = locate(spec, base) or base / spec.folders[0]
-    # What the folder has once it has an archive: a part, a file, or itself for all of it.
-    holds = {a: folder / (a.part if a.is_tar else a.file_name) for a in spec.archives}
-    missing = [
-        a for a, held in holds.items() if not held.exists() and (a.split != "extra" or extra)
-    ]
+    holds = {archive: folder / archive.part for archive in spec.archives}
+    missing = [archive for archive, held in holds.items() if not held.exists()]
     if not missing:
         return folder
     base.mkdir(parents=True, exist_ok=True)
@@ -34,7 +28,7 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
         temporary = Path(name)
         for archive in missing:
             path = _download(archive, temporary)
-            if archive.is_tar:
+            if archive.file_name != archive.part:  # a tar file
                 try:  # the filter stops at paths and links out of the folder, and at devices
                     with tarfile.open(path) as tar:
                         tar.extractall(temporary, filter="data")

@@ -1,6 +1,7 @@
 """Find the official files of a data set on disk, and read fixed-size records from them."""
 
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pooch
 from numpy.typing import NDArray
 
 from aib.data.specs import Spec
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 
 
 def root_folder(root: str | Path | None) -> Path:
@@ -69,11 +70,8 @@ def inside(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def check_count(spec: Spec, split: str, count: int, partial: bool) -> None:
-    """Raise an error if a split does not have its official size, unless `partial`."""
-    expected = spec.sizes[split]
-    if count != expected and not partial:
-        raise AibError(
-            f"{spec.name} {split} has {count:,} images here and {expected:,} officially; "
-            f"write {spec.name}:partial to use what is there"
-        )
+def check_count(spec: Spec, split: str, count: int) -> None:
+    """Warn if a split does not have its official size."""
+    if count != spec.sizes[split]:
+        message = f"{spec.name} {split} has {count:,} of its {spec.sizes[split]:,} official images"
+        warnings.warn(message, AibWarning, stacklevel=3)

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 from aib.data.decode import centre_square, resized, to_tensor, upright_size
 from aib.data.objects import IGNORED, boxes_to_objects, to_uint8
 from aib.data.preprocessing import Preprocessing
-from aib.data.sources import ImageFiles, ImageItems
+from aib.data.sources import ImageFiles
 from aib.data.specs import Spec
 from aib.errors import AibError, counted
 from aib.system.memory import machine_memory
@@ -37,7 +37,7 @@ class ImageSet(Dataset):
     labels: Tensor  # int64 [N]
     preprocessing: Preprocessing
     images: Tensor | None = None  # uint8 [N,3,S,S]
-    files: ImageFiles | ImageItems | None = None
+    files: ImageFiles | None = None
     objects: Tensor | None = None  # uint8 [N,S,S]: 0 background, 1 object, 255 ignored
     boxes: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of `images` or the file
     mirror: bool = True  # a mirrored image keeps its class
@@ -143,8 +143,7 @@ class ImageSet(Dataset):
     @property
     def has_outlines(self) -> bool:
         """Whether masks show the object's outline; some images may have none."""
-        masks = self.files.objects if isinstance(self.files, ImageFiles) else ()
-        return self.objects is not None or bool(masks)
+        return self.objects is not None or (self.files is not None and bool(self.files.objects))
 
     @property
     def has_objects(self) -> bool:
@@ -165,7 +164,7 @@ class ImageSet(Dataset):
         if self.objects is not None:
             return self.objects[index]
         size, box = self.preprocessing.image_size, self.box(index)
-        if isinstance(self.files, ImageFiles) and self.has_outlines:
+        if self.files is not None and self.has_outlines:
             mask = self.files.decode_mask(index)
             if mask is not None:
                 return torch.from_numpy(np.array(resized(mask, size, self.preprocessing.resize)))
@@ -178,7 +177,7 @@ class ImageSet(Dataset):
         if self.boxes is None:
             return None
         box, size = self.boxes[index], self.preprocessing.image_size
-        if isinstance(self.files, ImageFiles):
+        if self.files is not None:
             width, height = upright_size(self.files.paths[index])
             left, top, right, bottom = 0.0, 0.0, float(width), float(height)
             if self.preprocessing.resize == "crop":
@@ -222,8 +221,7 @@ class ImageSet(Dataset):
         if self.images is not None:
             return self
         check_memory(len(self), self.preprocessing.image_size)
-        # Pillow releases the GIL. A user's data set may not be made for several threads.
-        with ThreadPoolExecutor(1 if isinstance(self.files, ImageItems) else None) as pool:
+        with ThreadPoolExecutor() as pool:  # Pillow releases the GIL
 
             def stacked(read: Callable[[int], Any], there: bool = True) -> Tensor | None:
                 return torch.stack(list(pool.map(read, range(len(self))))) if there else None

@@ -42,8 +42,7 @@ def load(
 
     name: a known data set, `shapes_spurious`, or `folder:PATH`, with options after a
         colon: `shapes:clutter=0.5,size=small`, `cub200:crop`, `folder:photos:image_size=96`.
-    split: `train`, `test`, `val` (a folder's own, or a seeded, stratified part of `train`), and
-        `extra` for svhn.
+    split: `train`, `test`, or `val` (a folder's own, or a seeded, stratified part of `train`).
     seed: of the held-out part and of generated training images; test images do not depend on it.
     holdout: the share of `train` that is held out; with 0 `train` is complete.
     held_out: the keys (`ImageSet.keys`) of the images that a run held out; then `holdout` and
@@ -86,12 +85,6 @@ def load(
     return dataset.in_memory() if largest <= SMALL_SIDE else dataset
 
 
-def require_trainable(name: str, data: ImageSet) -> None:
-    """Raise an error for data with one class."""
-    if data.num_classes < 2:
-        raise AibError(f"{name} has one class, '{data.class_names[0]}': training needs two or more")
-
-
 def has_split(name: str, split: str) -> bool:
     """Whether the data set has this split. A flat folder of classes has only `train`."""
     kind, path, _ = parse_name(name)
@@ -119,7 +112,7 @@ def same_images(name: str, other: str) -> bool:
     (kind, path, options), (other_kind, other_path, others) = parse_name(name), parse_name(other)
     if kind == other_kind == "folder":
         return path.resolve() == other_path.resolve()
-    same = {"image_size", "crop", "partial"}  # options that change neither
+    same = {"image_size", "crop"}  # options that change neither
     asked, known = ({k: v for k, v in o.items() if k not in same} for o in (options, others))
     return (kind, asked) == (other_kind, known)
 

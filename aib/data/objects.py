@@ -32,20 +32,17 @@ def to_uint8(objects: Tensor) -> Tensor:
 
 
 def boxes_to_objects(boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """Boxes [B,4] or [B,n,4] to bool masks [B,H,W], the union of an image's boxes.
+    """Boxes [B,4] to bool masks [B,H,W].
 
     A box is (left, top, right, bottom) in pixels from the image's corner, and covers the pixels
-    whose centres lie in it. A row of NaN is padding, for images with fewer boxes.
+    whose centres lie in it.
     """
-    if boxes.ndim not in (2, 3) or boxes.shape[-1] != 4:
-        raise AibError(f"boxes must have the shape [B,4] or [B,n,4], not {list(boxes.shape)}")
-    boxes = (boxes[:, None] if boxes.ndim == 2 else boxes).float()  # [B,n,4]
-    left, top, right, bottom = boxes[:, :, None, :].unbind(dim=-1)  # [B,n,1] each
+    left, top, right, bottom = boxes.float()[:, None].unbind(dim=-1)  # [B,1] each
     y = torch.arange(size[0], device=boxes.device) + 0.5
     x = torch.arange(size[1], device=boxes.device) + 0.5
-    rows = (y >= top) & (y < bottom)  # [B,n,H]
-    columns = (x >= left) & (x < right)  # [B,n,W]
-    return (rows[:, :, :, None] & columns[:, :, None, :]).any(dim=1)  # [B,H,W]
+    rows = (y >= top) & (y < bottom)  # [B,H]
+    columns = (x >= left) & (x < right)  # [B,W]
+    return rows[:, :, None] & columns[:, None, :]
 
 
 def from_grey(values: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -1,63 +1,19 @@
 """A user's own data in Python: what `aib.fit`, `aib.evaluate` and studies take."""
 
 import operator
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, Subset
+from torch.utils.data import Subset
 
-from aib.data.dataset import (
-    find_columns,
-    first_item,
-    inner_attribute,
-    labels_of,
-    names_of_classes,
-)
-from aib.data.imageset import SMALL_SIDE, ImageItems, ImageSet
-from aib.data.prepared import Prepared, prepare_batches
+from aib.data.decode import to_image
+from aib.data.decoded import SCALE
+from aib.data.imageset import SMALL_SIDE, ImageFiles, ImageSet, check_memory
+from aib.data.load import load
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-
-
-def adapt(
-    data: Any,
-    model: Preprocessing,
-    num_classes: int,
-    *,
-    batch_size: int,
-    train: bool = False,
-    preprocessing: Preprocessing | None = None,
-    workers: int = 0,
-    seed: int = 0,
-) -> ImageSet | Prepared:
-    """What a user gives, as an ImageSet or as batches of tensors that are used as they are.
-
-    model: preprocessing of the model, which pixels are resized and normalised by.
-    preprocessing: what the user says: for pixels instead of the model's, for tensors how they were
-        made, which is unknown otherwise.
-    """
-    data = _part(data)
-    if isinstance(data, ImageSet):
-        return data if preprocessing is None else data.prepared_for(preprocessing)
-    if isinstance(data, Prepared):
-        return data
-    inner = data.dataset if isinstance(data, DataLoader) else data
-    if isinstance(inner, str | Tensor | IterableDataset) or not hasattr(inner, "__getitem__"):
-        raise AibError("the data must be an ImageSet, a map-style Dataset or a DataLoader of one")
-    options: dict[str, Any] = {"num_classes": num_classes, "train": train}
-    if isinstance(data, DataLoader):
-        return prepare_batches(data, preprocessing, **options)
-    item = first_item(data)
-    image = item[find_columns(item)[0]]
-    if not (isinstance(image, Tensor) and image.is_floating_point()):
-        split = "train" if train else "test"
-        return from_dataset(data, preprocessing or model, num_classes, split=split)
-    loader: DataLoader = DataLoader(
-        data, batch_size, shuffle=train, num_workers=workers, generator=torch.Generator()
-    )
-    return prepare_batches(loader, preprocessing, seed=seed, **options)
 
 
 def as_images(
@@ -66,39 +22,54 @@ def as_images(
     num_classes: int,
     *,
     preprocessing: Preprocessing | None = None,
+    split: str = "test",
 ) -> ImageSet:
-    """What a user gives as an ImageSet of pixels: an ImageSet, a Dataset or a DataLoader.
+    """What a user gives as an ImageSet.
 
-    Normalised tensors are read into memory, and turned back into pixels by `preprocessing` or the
-    model's.
+    model: preprocessing of the model, by which pixels are resized and normalised.
+    preprocessing: what the user says instead.
+    split: of a data set that is named, such as `folder:photos`.
     """
-    found = adapt(data, model, num_classes, batch_size=64, preprocessing=preprocessing)
-    return found.to_images(model) if isinstance(found, Prepared) else found
+    if isinstance(data, Subset) and isinstance(data.dataset, ImageSet):  # as of random_split
+        data = data.dataset.subset(torch.as_tensor(data.indices).long())
+    if isinstance(data, str):
+        data = load(data, split)
+    if isinstance(data, ImageSet):
+        return data if preprocessing is None else data.prepared_for(preprocessing)
+    if isinstance(data, tuple) and len(data) == 2:
+        if len(data[0]) != len(data[1]):
+            raise AibError(f"the data has {len(data[0])} images and {len(data[1])} labels")
+        data = list(zip(*data, strict=True))
+    if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
+        raise AibError(
+            "the data must be an ImageSet, a name such as folder:PATH, (images, labels), or a "
+            "map-style Dataset of (image, label)"
+        )
+    return _read(data, preprocessing or model, num_classes, split)
 
 
-def from_dataset(
-    dataset: Any, preprocessing: Preprocessing, num_classes: int, *, split: str = "train"
-) -> ImageSet:
-    """An ImageSet of a map-style data set whose images are PIL images or uint8 pixels.
-
-    Small images are read into memory, unless the data set has a `transform`, which may be random;
-    others are read on access.
-    """
-    image, label = find_columns(first_item(dataset))
-    try:  # also numpy's integers, and tensors of one
-        labels = torch.tensor([operator.index(value) for value in labels_of(dataset, label)])
-    except TypeError as error:
-        raise AibError("the labels of the data must be integers") from error
-    names = names_of_classes(dataset, label) or preprocessing.class_names
-    policy = replace(preprocessing, class_names=names or tuple(map(str, range(num_classes))))
-    items = ImageItems(dataset, image, torch.arange(len(labels)))
-    images = ImageSet("custom", split, labels, policy, files=items)
-    small = policy.image_size <= SMALL_SIDE and inner_attribute(dataset, "transform") is None
-    return images.in_memory() if small else images
-
-
-def _part(data: Any) -> Any:
-    """A Subset of an ImageSet, as random_split makes, as an ImageSet; other data as they are."""
-    if isinstance(data, Subset) and isinstance(whole := _part(data.dataset), ImageSet):
-        return whole.subset(torch.as_tensor(data.indices).long())
-    return data
+def _read(dataset: Any, policy: Preprocessing, num_classes: int, split: str) -> ImageSet:
+    """Read each item once; large images stay in memory at about the size of training crops."""
+    side = round(SCALE * policy.image_size)
+    check_memory(len(dataset), side)
+    images, labels = [], []
+    for index in range(len(dataset)):
+        try:
+            item = dataset[index]
+            # Rows of Hugging Face's data sets are dicts.
+            is_row = isinstance(item, Mapping)
+            source, label = (item["image"], item["label"]) if is_row else item
+            image = to_image(source)
+            labels.append(operator.index(label))  # also numpy's integers, and tensors of one
+        except Exception as error:  # a user's code can raise any
+            raise AibError(
+                f"item {index} of the data cannot be read as (image, integer label): {error}"
+            ) from error
+        scale = side / min(image.size)
+        if scale < 1:
+            image = image.resize((round(image.width * scale), round(image.height * scale)), 2)
+        images.append(image)
+    names = policy.class_names or tuple(map(str, range(num_classes)))
+    policy, targets = replace(policy, class_names=names), torch.tensor(labels).long()
+    found = ImageSet("custom", split, targets, policy, files=ImageFiles(tuple(images)))
+    return found.in_memory() if policy.image_size <= SMALL_SIDE else found

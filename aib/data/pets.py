@@ -10,14 +10,14 @@ from aib.data.specs import PETS
 TABLES = {"train": "trainval.txt", "test": "test.txt"}
 
 
-def read(split: str, *, root: str | None = None, partial: bool = False) -> ImageSet:
+def read(split: str, *, root: str | None = None) -> ImageSet:
     """Read one split; the border of a trimap is ignored in every score."""
     folder = require(PETS, root)
     annotations = folder / "annotations"
     # A line of a table: image, class from 1 to 37, species, breed of the species.
     tables = {name: read_table(annotations / file) for name, file in TABLES.items()}
     chosen = tables[split]
-    check_count(PETS, split, len(chosen), partial)
+    check_count(PETS, split, len(chosen))
     rows = {image: row for table in tables.values() for image, row in table.items()}
     classes = {image: int(row.split()[0]) for image, row in rows.items()}
     names = dict(sorted((label, image.rsplit("_", 1)[0]) for image, label in classes.items()))

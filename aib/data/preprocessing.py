@@ -14,12 +14,10 @@ from aib.config.validation import (
     Rule,
     check_fields,
     parse_json,
-    reject_unknown,
 )
 from aib.errors import AibError
 
-# Empty: unknown, as the model was trained on tensors that somebody else had normalised.
-THREE = Rule("(three in all, or none)", lambda values: len(values) in (0, 3))
+THREE = Rule("(three in all)", lambda values: len(values) == 3)
 ROUNDING = 1e-3  # how far an interpolation in half precision may exceed the range 0..1
 
 
@@ -37,8 +35,6 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if len(self.mean) != len(self.std):
-            raise AibError(f"mean {self.mean} and std {self.std} must both be given, or neither")
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """Convert pixels [..., 3, H, W] to the model's normalised floats.
@@ -49,23 +45,12 @@ class Preprocessing:
         return normalise(pixels, *self.statistics(pixels.device))
 
     def to_pixels(self, x: Tensor) -> Tensor:
-        """The inverse of `normalise`, clipped to 0..255: uint8 [..., 3, H, W].
-
-        If the normalisation is unknown, each image is scaled to its own range, to be looked at.
-        """
-        if not self.mean:
-            low, high = x.amin((-3, -2, -1), True), x.amax((-3, -2, -1), True)
-            return (255 * (x - low) / (high - low).clamp_min(1e-6)).round().byte()
+        """The inverse of `normalise`, clipped to 0..255: uint8 [..., 3, H, W]."""
         mean, std = self.statistics(x.device)
         return (255 * (x * std + mean)).round().clamp(0, 255).byte()
 
     def statistics(self, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the channels, [3,1,1] each, on a 0-1 scale."""
-        if not self.mean:
-            raise AibError(
-                "it is not known how to normalise images for this model, which was trained on "
-                "tensors: set model.preprocessing, or name it in aib.fit(..., preprocessing=)"
-            )
         mean, std = (torch.tensor(v, device=device).view(3, 1, 1) for v in (self.mean, self.std))
         return mean, std
 
@@ -75,11 +60,9 @@ class Preprocessing:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: Path) -> "Preprocessing":
-        """The inverse of `to_dict`; a missing key is an error."""
-        missing = sorted(set(cls.__dataclass_fields__) - set(values))
-        if missing:
-            raise AibError(f"{where}: preprocessing has no {missing[0]}")
-        reject_unknown(values, cls.__dataclass_fields__, f"{where}: no setting")
+        """The inverse of `to_dict`; a missing or unknown key is an error."""
+        if odd := sorted(set(cls.__dataclass_fields__) ^ set(values)):
+            raise AibError(f"{where}: preprocessing lacks {odd[0]}, or has it and must not")
         read: Preprocessing = parse_json(cls, values, where)
         return read
 

@@ -23,20 +23,15 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Archive:
-    """One official download: a tar file of a folder, or a single file of a split."""
+    """One official download: a tar file of a folder, or a single file."""
 
     url: str
     md5: str  # as published
-    split: str = ""
-    part: str = ""  # the tar file holds this sub-folder of the set; by default its first folder
+    part: str = ""  # the sub-folder or file of the set that it holds; by default the whole set
 
     @property
     def file_name(self) -> str:
         return self.url.rsplit("/", 1)[-1]
-
-    @property
-    def is_tar(self) -> bool:
-        return not self.split
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ _TORONTO = "https://www.cs.toronto.edu/~kriz/"
 _STANFORD = "http://ai.stanford.edu/~acoates/stl10/"
 _CALTECH = "https://data.caltech.edu/records/"
 _PETS = "https://www.robots.ox.ac.uk/~vgg/data/pets/data/"
-_HOUSE_NUMBERS = "http://ufldl.stanford.edu/housenumbers/"
+_DIGITS = "http://ufldl.stanford.edu/housenumbers/"
 
 SHAPES = Spec(
     "shapes",
@@ -115,14 +110,13 @@ SVHN = Spec(
     num_classes=10,
     classes=tuple("0123456789"),
     image_size=32,
-    sizes={"train": 73_257, "test": 26_032, "extra": 531_131},
+    sizes={"train": 73_257, "test": 26_032},
     mean=(0.4377, 0.4438, 0.4728),
     std=(0.1980, 0.2010, 0.1970),
     folders=("svhn",),
     archives=(
-        Archive(_HOUSE_NUMBERS + "train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373", "train"),
-        Archive(_HOUSE_NUMBERS + "test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3", "test"),
-        Archive(_HOUSE_NUMBERS + "extra_32x32.mat", "a93ce644f1a588dc4d68dda5feec44a7", "extra"),
+        Archive(_DIGITS + "train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373", "train_32x32.mat"),
+        Archive(_DIGITS + "test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3", "test_32x32.mat"),
     ),
     mirror=False,  # a mirrored 2 is not a digit
 )

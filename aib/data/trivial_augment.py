@@ -122,13 +122,11 @@ def _affine(name: str, share: float, height: int, width: int) -> list[int]:
 
     Pillow computes positions in this unit, so the same pixels are picked.
     """
-    shear, shift = SHEAR * share, float(int(TRANSLATE * share))
-    a, b, c, d, e, f = {
-        "shear_x": (1.0, shear, 0.0, 0.0, 1.0, 0.0),
-        "shear_y": (1.0, 0.0, 0.0, shear, 1.0, 0.0),
-        "translate_x": (1.0, 0.0, shift, 0.0, 1.0, 0.0),
-        "translate_y": (1.0, 0.0, 0.0, 0.0, 1.0, shift),
-    }.get(name, (1.0, 0.0, 0.0, 0.0, 1.0, 0.0))
+    a, b, c, d, e, f = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0
+    if name.startswith("shear"):
+        b, d = (SHEAR * share * (name[-1] == axis) for axis in "xy")
+    if name.startswith("translate"):
+        c, f = (int(TRANSLATE * share) * float(name[-1] == axis) for axis in "xy")
     if name == "rotate":  # about the centre, against the clock
         angle = -math.radians(ROTATE * share % 360)
         a = e = round(math.cos(angle), 15)

@@ -2,18 +2,18 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from aib.config.profiles import get_profile
 from aib.config.validation import Averaging, Precision, check_decided, parse_json
-from aib.data import Batches, ImageSet, Prepared, adapt
+from aib.data import Batches, ImageSet, as_images
 from aib.evaluation.intervals import wilson_interval
 from aib.evaluation.matching import prepare_images
 from aib.models.classifier import Classifier, check_model
@@ -102,7 +102,7 @@ def describe_evaluation(name: str, e: Evaluation) -> str:
 
 def evaluate(
     model: Classifier,
-    data: ImageSet | Dataset | DataLoader | Prepared,
+    data: ImageSet | Dataset | tuple[Any, Any] | str,
     *,
     samples: tuple[int, int] | None = None,
     deterministic: bool = False,
@@ -120,8 +120,7 @@ def evaluate(
     """Evaluate the model on a whole data set, on the model's device.
 
     Pixels are resized and normalised as the model's preprocessing says, and classes are matched by
-    name (`match_classes`). Float tensors of a Dataset and the batches of a DataLoader are taken as
-    they are (see `fit`), and their labels are the model's class indices.
+    name (`match_classes`). For other data than an ImageSet see `fit`.
 
     The noise is seeded, so the same call gives the same result on the same machine. `batch_size`
     fits the memory if it is not given. `tick` is called with the number of images of each batch,
@@ -133,14 +132,10 @@ def evaluate(
     if batch_size is None:
         heads = 1 if deterministic else (samples or model.eval_samples)[0]
         batch_size = default_batch(device, policy.image_size, heads)
-    images = adapt(data, policy, model.num_classes, batch_size=batch_size, workers=workers)
-    batches: Batches | Prepared
-    if isinstance(images, Prepared):
-        batches = replace(images, device=device)
-    else:
-        if classes == "own":
-            classes, images = prepare_images(model, images)
-        batches = Batches(images, batch_size, train=False, device=device, workers=workers)
+    images = as_images(data, policy, model.num_classes)
+    if classes == "own":
+        classes, images = prepare_images(model, images)
+    batches = Batches(images, batch_size, train=False, device=device, workers=workers)
     average = average or get_profile(model.profile).averaging
     layout = torch.channels_last if channels_last else torch.contiguous_format
     forward = torch.compile(model) if compile else model

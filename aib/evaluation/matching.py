@@ -7,15 +7,16 @@ from typing import Any
 import torch
 
 from aib.data import ImageSet
-from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
 from aib.models.classifier import Classifier
+
+CIFAR10_NAME = {"car": "automobile"}  # the one class of STL-10 with another name in CIFAR-10
 
 
 def prepare_images(model: Classifier, data: ImageSet) -> tuple[Any, ImageSet]:
     """The images as the model takes them, with its labels; and how the classes were matched."""
     policy = model.preprocessing
-    images = data.prepared_for(policy) if policy.mean else data
+    images = data.prepared_for(policy)
     if policy.class_names:
         found = dict(match_classes(model, images))
         how = next(name for name in ("own", "matched", "raw") if name in found)

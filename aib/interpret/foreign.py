@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from aib.data import Batches, ImageSet, as_images
 from aib.data.preprocessing import Preprocessing
@@ -32,7 +32,7 @@ class ForeignClassifier(Classifier):
 
 def prepare(
     model: nn.Module,
-    data: Batches | ImageSet | Dataset | DataLoader,
+    data: Batches | ImageSet | Dataset,
     preprocessing: Preprocessing | None = None,
 ) -> tuple[Classifier, Batches]:
     """The model as a Classifier, and the data in batches prepared for it, with its labels.
@@ -46,7 +46,7 @@ def prepare(
     if not isinstance(model, Classifier):
         policy = preprocessing or (known.preprocessing if known else None)
         if policy is None:
-            raise AibError("a Dataset or DataLoader needs preprocessing=, as aib.Preprocessing")
+            raise AibError("a Dataset needs preprocessing=, as aib.Preprocessing")
         model = _as_classifier(model, known, policy, device)
     elif preprocessing is not None:
         raise AibError("an aib model has a preprocessing of its own: leave out preprocessing=")

@@ -13,6 +13,7 @@ from aib.data.load import parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
 from aib.errors import AibError
+from aib.evaluation.matching import prepare_images
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
 from aib.runs.run import Run
@@ -36,7 +37,7 @@ def feeds_for(
         raise AibError(f"--images must be at least 2, not {images}")
     feeds: list[Batches] = []
     for run in runs:
-        data = run.labelled(run.images(name, split, root, like=runs[0]))
+        _, data = prepare_images(run.model, run.images(name, split, root, like=runs[0]))
         first = feeds[0].data if feeds else data
         if data.preprocessing.image_size != first.preprocessing.image_size:
             raise AibError(

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from aib.config.validation import Precision
 from aib.data import Batches, ImageSet
@@ -67,7 +67,7 @@ class Plan:
 
 def study(
     model: nn.Module,
-    data: Batches | ImageSet | Dataset | DataLoader,
+    data: Batches | ImageSet | Dataset,
     plan: Plan | None = None,
     *,
     maps: Mapping[str, ImagesToMaps] | None = None,

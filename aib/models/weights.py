@@ -37,6 +37,8 @@ def write_weights(model: nn.Module, folder: Path) -> None:
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read and check a config.json."""
+    if not path.is_file():
+        raise AibError(f"{path.parent} is not a run: it has no {path.name}")
     config = read_json(path) or {}
     if not all(isinstance(config.get(key), dict) for key in ("model", "preprocessing")):
         raise AibError(f"{path} is not an aib model's config: it needs model and preprocessing")

@@ -6,12 +6,10 @@ Only the files that are asked for are downloaded, all of one commit; nothing in 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import (
     EntryNotFoundError,
-    HFValidationError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
@@ -23,7 +21,6 @@ from aib.models.weights import CONFIG, WEIGHTS
 PREFIX = "hf:"
 # Of an error the first type that fits counts: the later ones are base classes of earlier ones.
 ERRORS: dict[type[Exception], str] = {
-    HFValidationError: "'{repo}' is no name of a model on the Hub, as in owner/name",
     RevisionNotFoundError: "{repo} has no revision '{revision}' on the Hub",
     RepositoryNotFoundError: "the Hub has no model {repo}, or it is private: check the name, or "
     "log in with `hf auth login`",
@@ -45,28 +42,19 @@ def parse_address(address: str | Path) -> tuple[str, str | None]:
     return repo, revision or None
 
 
-def fetch_model(
-    address: str | Path,
-    revision: str | None = None,
-    *,
-    extras: Sequence[str] = (),
-    local_files_only: bool = False,
-) -> Path:
+def fetch_model(address: str | Path, extras: Sequence[str] = ()) -> Path:
     """Download config, weights and those of the `extras` that the repository has.
 
     Returns the folder in the local cache, which is named by its commit.
     """
-    repo, named = parse_address(address)
-    revision = revision or named
+    repo, revision = parse_address(address)
     with readable_errors(repo, revision):
-        config = hf_hub_download(repo, CONFIG, revision=revision, local_files_only=local_files_only)
-        folder = Path(config).parent
+        folder = Path(hf_hub_download(repo, CONFIG, revision=revision)).parent
         # Of the same commit, also if the branch moves meanwhile.
-        options: dict[str, Any] = {"revision": folder.name, "local_files_only": local_files_only}
-        hf_hub_download(repo, WEIGHTS, **options)
+        hf_hub_download(repo, WEIGHTS, revision=folder.name)
         for name in extras:
             with suppress(EntryNotFoundError):
-                hf_hub_download(repo, name, **options)
+                hf_hub_download(repo, name, revision=folder.name)
     return folder
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from aib.config.settings import Settings
 from aib.data import has_split
@@ -13,7 +13,6 @@ from aib.errors import AibError
 from aib.models.weights import (
     CONFIG,
     EVALUATION,
-    LOCK,
     METRICS,
     SPLIT,
     how_to_resume,
@@ -27,8 +26,6 @@ EVALUATION_LOCK = ".evaluation.lock"  # held while an evaluation is added
 def read_settings(folder: Path) -> Settings:
     """The settings in a run's config.json."""
     path = folder / CONFIG
-    if not path.is_file():
-        raise AibError(f"{folder} is not a run: it has no {CONFIG}")
     config = read_config(path)
     if not isinstance(config.get("settings"), dict):
         what = "it is a saved model, not a run"
@@ -63,30 +60,6 @@ def measured_split(data: str) -> str:
 def final_split(s: Settings) -> str:
     """The split that a training ends with: held-out images if there are any, else test."""
     return "val" if s.holdout else measured_split(s.data)
-
-
-def reported(s: Settings) -> str:
-    """The name in evaluation.json of the evaluation that a training ends with."""
-    return f"{s.data} {final_split(s)}"
-
-
-def is_training(folder: Path) -> bool:
-    """Whether a process is training in the folder."""
-    if not (folder / LOCK).is_file():
-        return False
-    try:
-        with FileLock(folder / LOCK, blocking=False):
-            return False
-    except Timeout:
-        return True
-    except OSError:  # a folder that may not be written: nobody trains there
-        return False
-
-
-def describe_changes(old: dict[str, Any], new: dict[str, Any], ignore: frozenset[str]) -> str:
-    """The settings that differ, for an error message; "" if none does."""
-    changed = [name for name in old if name not in ignore and old[name] != new.get(name)]
-    return "; ".join(f"{name} was {old[name]} and is now {new.get(name)}" for name in changed)
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

@@ -29,7 +29,6 @@ from aib.models.weights import (
     tensor_shapes,
 )
 from aib.runs.download import fetch_model, is_address
-from aib.runs.files import is_training
 from aib.system.memory import check_image_memory
 
 PACKAGED = Path(__file__).parents[1] / "pretrained_models"
@@ -39,19 +38,17 @@ def from_pretrained(
     source: str | Path,
     *,
     backbone: nn.Module | str | None = None,
-    revision: str | None = None,
-    local_files_only: bool = False,
 ) -> Classifier:
     """Load a model from a folder, the package or the Hugging Face Hub, in evaluation mode.
 
-    A packaged model has a name, such as "pets_masked"; one of the Hub is named by `owner/name`, or
-    as in commands by `hf:owner/name@REVISION`.
+    A packaged model has a name, such as "pets_masked"; one of the Hub is named by `owner/name` or
+    `owner/name@REVISION`, in commands with `hf:` before it.
 
     A model made with `attach` needs the same kind of `backbone` again, or the name of a function
     that makes it ("my_module:build"); a network of timm or torchvision is found by its name. A
     model of your own parts needs one of the same form. What is passed is copied, not changed.
     """
-    folder = _locate(source, revision, local_files_only)
+    folder = _locate(source)
     path, weights = folder / CONFIG, folder / WEIGHTS
     config = read_config(path)
     recipe = config["model"]
@@ -69,11 +66,6 @@ def from_pretrained(
 def packaged_models() -> dict[str, Path]:
     """Folders of the models that come with the package, by name."""
     return {path.parent.name: path.parent for path in sorted(PACKAGED.glob(f"*/{WEIGHTS}"))}
-
-
-def saved_here(folder: Path) -> bool:
-    """Whether a saved model, or part of one, lies there."""
-    return (folder / CONFIG).is_file() or (folder / WEIGHTS).is_file()
 
 
 def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Path) -> None:
@@ -100,18 +92,15 @@ def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Pat
         check_image_memory(size, path)
 
 
-def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
+def _locate(source: str | Path) -> Path:
     """The folder with config and weights."""
     folder, packaged = Path(source), packaged_models()
-    if str(source) in packaged and not saved_here(folder):
+    if str(source) in packaged and not (folder / CONFIG).is_file():
         return packaged[str(source)]
     if folder.is_dir():
-        if not (folder / WEIGHTS).is_file():
-            if is_training(folder):
-                raise AibError(f"{folder} is being trained: wait until it has ended")
-            if (folder / CHECKPOINT).is_file():
-                how = how_to_resume(folder)
-                raise AibError(f"{folder} is an interrupted run: finish it with {how}")
+        if (folder / CHECKPOINT).is_file() and not (folder / WEIGHTS).is_file():
+            how = how_to_resume(folder)
+            raise AibError(f"{folder} is in training, or was interrupted: then resume with {how}")
         for name in (CONFIG, WEIGHTS):
             if not (folder / name).is_file():
                 raise AibError(f"{folder} has no {name}; it is not a saved aib model")
@@ -122,7 +111,7 @@ def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
             f"({', '.join(packaged)}); a model of the Hub is named owner/name"
         )
     try:
-        return fetch_model(source, revision, local_files_only=offline)
+        return fetch_model(source)
     except AibError as error:
         if is_address(source):
             raise

@@ -13,12 +13,11 @@ from aib.data import ImageSet, has_split, load, same_images
 from aib.data.load import parse_name
 from aib.errors import AibError, AibWarning
 from aib.evaluation.error import Evaluation, read_evaluations
-from aib.evaluation.matching import match_classes
 from aib.models.classifier import Classifier, model_name, needs_backbone
 from aib.models.weights import CONFIG, EVALUATION, RECORDS, WEIGHTS, read_config, weights_sha256
 from aib.runs.download import PREFIX, fetch_model, is_address, parse_address
 from aib.runs.files import measured_split, read_held_out, read_settings
-from aib.runs.pretrained import from_pretrained, packaged_models, saved_here
+from aib.runs.pretrained import from_pretrained, packaged_models
 from aib.system.environment import pick_device
 from aib.system.files import sha256
 
@@ -90,31 +89,24 @@ class Run:
         if kind == "folder" and not path.is_dir():
             raise AibError(f"{path} is no folder here: name the images with --data folder:PATH")
         if settings is None or not owner.was_trained_on(name):
-            other = split or ("test" if has_split(name, "test") else "train")
-            unseen = split == "train" or (other != "train" and has_split(name, other))
+            asked, split = split, split or ("test" if has_split(name, "test") else "train")
+            unseen = asked == "train" or (split != "train" and has_split(name, split))
             if like is not None and not unseen and self.was_trained_on(name):
                 raise AibError(
                     f"{self.label} was trained on images of {name}: name it before {like.label}, "
                     "so that both see those that it held out"
                 )
-            return self._load(name, other, root=root, holdout=0.1 if other == "val" else 0)
-        split = split or measured_split(name)
-        if split == "val" and like is not None:
-            self.check_same_holdout(like)
-        root, held_out = root or settings.root, owner.held_out
-        return self._load(name, split, root=root, seed=settings.seed, holdout=0, held_out=held_out)
-
-    def _load(self, name: str, split: str, **options: Any) -> ImageSet:
-        """Load images as the model takes them, with a warning if some could not be read."""
+            options: dict[str, Any] = {"root": root, "holdout": 0.1 if split == "val" else 0}
+        else:
+            split = split or measured_split(name)
+            if split == "val" and like is not None:
+                self.check_same_holdout(like)
+            options = {"root": root or settings.root, "seed": settings.seed, "holdout": 0}
+            options["held_out"] = owner.held_out
         images = load(name, split, preprocessing=self.model.preprocessing, **options)
         if images.skipped:
-            warnings.warn(images.describe_skipped(), AibWarning, stacklevel=3)
+            warnings.warn(images.describe_skipped(), AibWarning, stacklevel=2)
         return images
-
-    def labelled(self, images: ImageSet) -> ImageSet:
-        """The images with the model's labels: the same classes, else matched by name, else raw."""
-        found = dict(match_classes(self.model, images))
-        return found.get("own") or found.get("matched") or found["raw"]
 
     def was_trained_on(self, name: str) -> bool:
         """Whether the name means the run's own data, also a folder that was moved."""
@@ -129,12 +121,12 @@ class Run:
 
     def check_same_holdout(self, other: "Run") -> None:
         """Images held out of one run may be training images of another."""
-        mine, theirs = self.settings, other.settings
-        if mine is None or theirs is None:
+        if self.settings is None or other.settings is None:
             return
         # The seed also makes the training images of shapes.
-        same_seed = mine.seed == theirs.seed or parse_name(mine.data)[0] != "shapes"
-        if self.held_out != other.held_out or not same_seed:
+        both = (self.settings, other.settings)
+        seeds = {s.seed for s in both if s.data.startswith("shapes")}
+        if self.held_out != other.held_out or len(seeds) > 1:
             raise AibError(
                 f"{self.label} and {other.label} held out different images: compare them on test "
                 "images"
@@ -156,19 +148,15 @@ def open_runs(
     """
     repos = [parse_address(one)[0] if is_address(one) else None for one in folders]
     found = [fetch_model(one, extras=RECORDS) if is_address(one) else one for one in folders]
-    if missing := [folder for folder in found if not (folder / CONFIG).is_file()]:
-        raise AibError(f"{missing[0]} is not a run: it has no {CONFIG}")
     if len({folder.resolve() for folder in found}) < len(found):
         raise AibError("the same run is named twice")
     names = [Path(repo or one.resolve()).name for one, repo in zip(found, repos, strict=True)]
-    configs = [read_config(folder / CONFIG) for folder in found]
-    needed = [needs_backbone(config["model"]) for config in configs]
-    if backbone is not None and not any(needed):
-        raise AibError(f"--backbone {backbone} changes nothing: no model here needs one")
     target, runs = pick_device(device), []
     for i, folder in enumerate(found):
-        model = from_pretrained(folder, backbone=backbone if needed[i] else None).to(target)
-        settings = read_settings(folder) if "settings" in configs[i] else None
+        config = read_config(folder / CONFIG)
+        own = backbone if needs_backbone(config["model"]) else None
+        model = from_pretrained(folder, backbone=own).to(target)
+        settings = read_settings(folder) if "settings" in config else None
         if target.type in ("cpu", "cuda") and model.recipe["kind"] == "named":
             # Saves copies between layers: on a CPU a seventh of the time of VGG-16.
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -184,7 +172,7 @@ def find_model(run: Path | None) -> Path:
     """
     known = packaged_models()
     if run is not None:
-        return run if saved_here(run) else known.get(str(run), run)
+        return run if (run / CONFIG).is_file() else known.get(str(run), run)
     if not known:
         raise AibError("no pretrained model is packaged with this version: name one with --run")
     return next(iter(known.values()))

@@ -7,28 +7,29 @@ from pathlib import Path
 from typing import Any
 
 from lightning.fabric import Fabric
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from aib.config.settings import CHOICES, Settings
-from aib.data import ImageSet, Prepared
+from aib.data import ImageSet, as_images
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.classifier import Classifier
 from aib.training.fabric import run_on_rank_zero, start_fabric
-from aib.training.feed import adapt_images, settings_of_tensors
 from aib.training.folder import RunFolder
 from aib.training.interrupt import SignalCatcher
-from aib.training.loop import Fitted, Loop, count_images
+from aib.training.loop import Fitted, Loop
 from aib.training.progress import Reporter, make_reporter
+
+Data = ImageSet | Dataset | tuple[Any, Any] | str
 
 
 def fit(
     model: Classifier,
-    data: ImageSet | Dataset | DataLoader,
+    data: Data,
     settings: Settings | None = None,
     *,
-    validation: ImageSet | Dataset | DataLoader | None = None,
-    test: ImageSet | Dataset | DataLoader | None = None,
+    validation: Data | None = None,
+    test: Data | None = None,
     preprocessing: Preprocessing | None = None,
     run: str | Path | None = None,
     resume: bool = False,
@@ -37,9 +38,9 @@ def fit(
 ) -> Fitted:
     """Train `model` on `data` and return it with its last metrics.
 
-    A Dataset gives (image, label): PIL images or uint8 pixels are resized and normalised as
-    `preprocessing` or the model says, and augmented. Float tensors, and the batches of a
-    DataLoader, are taken as they are; `preprocessing` then says how they were made.
+    The data is an ImageSet, a name such as `folder:photos`, (images, labels), or a map-style
+    Dataset of (image, label), which is read once into memory. Its PIL images, paths or uint8 pixels
+    are resized and normalised as `preprocessing` or the model says, and augmented.
 
     The model takes over the preprocessing and class names of the data. Settings of the data and of
     the model are for `aib train` and change nothing here. `validation` is evaluated every
@@ -58,17 +59,15 @@ def fit(
     if not isinstance(model, Classifier):
         raise AibError(f"fit trains a model of aib, not a {type(model).__name__}: use aib.attach")
     s = settings or Settings()
-    options = {"preprocessing": preprocessing, "workers": s.workers, "seed": s.seed}
-    images = adapt_images(data, model, s, train=True, **options)
-    if isinstance(images, Prepared):
-        s = settings_of_tensors(s, images)
-    model.preprocessing = images.preprocessing
+    images = images_of(data, model, preprocessing, "train")
+    policy = model.preprocessing = images.preprocessing
     held_out, unseen = (
-        None if one is None else evaluation_images(one, model, s) for one in (validation, test)
+        None if one is None else images_of(one, model, None, split).prepared_for(policy)
+        for one, split in ((validation, "val"), (test, "test"))
     )
     training = {k: v for k, v in s.to_dict().items() if k not in CHOICES}
     # The steps of an epoch depend on the number of images.
-    training["images"] = count_images(images)
+    training["images"] = len(images)
     folder = None if run is None else Path(run)
     fabric = start_fabric(s, folder)
     if report is None:
@@ -80,7 +79,7 @@ def fit(
 def run_training(
     model: Classifier,
     s: Settings,
-    data: tuple[ImageSet | Prepared, ImageSet | Prepared | None, ImageSet | Prepared | None],
+    data: tuple[ImageSet, ImageSet | None, ImageSet | None],
     fabric: Fabric,
     report: Reporter,
     folder: Path | None,
@@ -102,7 +101,7 @@ def run_training(
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
         loop = Loop(model, images, s, held_out, run, report, fabric)
         if test is not None:
-            loop.test_images = count_images(test)
+            loop.test_images = len(test)
         if resume:
             loop.restore()
         with SignalCatcher() as stop:
@@ -114,11 +113,14 @@ def run_training(
     return fitted
 
 
-def evaluation_images(
-    data: ImageSet | Dataset | DataLoader, model: Classifier, s: Settings
-) -> ImageSet | Prepared:
-    """Images to evaluate, at the size and with the normalisation of the model."""
-    images = adapt_images(data, model, s)
-    if isinstance(images, ImageSet) and model.preprocessing.mean:
-        return images.prepared_for(model.preprocessing)  # before it is read into memory
+def images_of(
+    data: Data, model: Classifier, preprocessing: Preprocessing | None, split: str
+) -> ImageSet:
+    """The images of the data, which need as many classes as the model."""
+    options: dict[str, Any] = {"preprocessing": preprocessing, "split": split}
+    images = as_images(data, model.preprocessing, model.num_classes, **options)
+    if images.num_classes != model.num_classes:
+        raise AibError(
+            f"the data has {images.num_classes} classes and the model {model.num_classes}"
+        )
     return images

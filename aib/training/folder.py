@@ -20,7 +20,7 @@ from aib.models.weights import (
     read_config,
     write_weights,
 )
-from aib.runs.files import describe_changes, read_metrics, read_settings, write_held_out
+from aib.runs.files import read_metrics, read_settings, write_held_out
 from aib.system.environment import environment
 from aib.system.files import describe_write_error, locked, write_json, write_text
 from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
@@ -45,8 +45,13 @@ class RunFolder:
         self._check_same(read_settings(self.folder).to_dict(), settings.to_dict())
 
     def _check_same(self, stored: dict[str, Any], given: dict[str, Any]) -> None:
-        if changes := describe_changes(stored, given, MAY_CHANGE):
-            raise AibError(f"{self.folder} is a run with other settings: {changes}")
+        changes = [
+            f"{name} was {stored[name]} and is now {given.get(name)}"
+            for name in stored
+            if name not in MAY_CHANGE and stored[name] != given.get(name)
+        ]
+        if changes:
+            raise AibError(f"{self.folder} is a run with other settings: {'; '.join(changes)}")
 
     @contextmanager
     def opened(

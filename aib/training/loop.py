@@ -1,7 +1,7 @@
 """The training loop, from one CPU to many GPUs, through Lightning Fabric."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,8 +10,8 @@ from lightning.fabric import Fabric
 from torch import Tensor
 
 from aib.config.settings import Settings
-from aib.data import Batches, ImageSet, Prepared
-from aib.data.decoded import fits_in_memory
+from aib.data import Batches, ImageSet
+from aib.data.decoded import fits
 from aib.errors import AibError, first_line
 from aib.evaluation.calibration import fit_calibration
 from aib.evaluation.error import Evaluation, describe_split, evaluate
@@ -20,7 +20,6 @@ from aib.models.classifier import Classifier
 from aib.models.weights import how_to_resume
 from aib.system.environment import emulates_bf16
 from aib.training.fabric import start_fabric
-from aib.training.feed import training_batches
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.metrics import MetricSums
@@ -43,17 +42,30 @@ class Fitted:
     test: Evaluation | None = None
 
 
-def count_images(data: ImageSet | Prepared) -> int:
-    """The number of images."""
-    return data.num_images if isinstance(data, Prepared) else len(data)
-
-
-def evaluate_by(
-    s: Settings, model: Classifier, data: ImageSet | Prepared, **options: Any
-) -> Evaluation:
+def evaluate_by(s: Settings, model: Classifier, data: ImageSet, **options: Any) -> Evaluation:
     """`evaluate` on the machine that the settings describe."""
     machine: dict[str, Any] = {"channels_last": s.channels_last, "workers": s.workers}
     return evaluate(model, data, precision=s.precision, **machine, **options)
+
+
+def training_batches(data: ImageSet, s: Settings, fabric: Fabric) -> Batches:
+    """This process's share of the images, augmented as the settings say."""
+    return Batches(
+        data,
+        s.batch_size // (fabric.world_size * s.accumulate),
+        train=True,
+        device=fabric.device,
+        seed=s.seed,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+        workers=s.workers,
+        pad=None if s.augment else 0,
+        flip=None if s.augment else False,
+        cutout=s.cutout if s.augment else 0,
+        trivial_augment=s.trivial_augment and s.augment,
+        alternate_flip=s.alternate_flip,
+        cache=s.cache,
+    )
 
 
 class Loop:
@@ -62,31 +74,25 @@ class Loop:
     def __init__(
         self,
         model: Classifier,
-        data: ImageSet | Prepared,
+        data: ImageSet,
         settings: Settings,
-        validation: ImageSet | Prepared | None = None,
+        validation: ImageSet | None = None,
         run: RunFolder | None = None,
         report: Reporter | None = None,
         fabric: Fabric | None = None,
     ):
         s = self.settings = settings
         fabric = fabric or start_fabric(s)
-        if isinstance(validation, ImageSet) and fits_in_memory(validation, s.cache):
-            validation = validation.in_memory()  # it is evaluated many times
+        if validation is not None:  # it is evaluated many times: images and masks stay in memory
+            needed = 4 * len(validation) * validation.preprocessing.image_size**2
+            validation = validation.in_memory() if fits(s.cache, needed) else validation
         self.fabric, self.validation, self.run = fabric, validation, run
         self.report = report if report and fabric.is_global_zero else Reporter()
         if s.precision == "bf16" and fabric.device.type == "cpu" and emulates_bf16():
             self.report.message("bf16 takes far longer than fp32 on this CPU: use --precision fp32")
         # On the hosts: to agree on a stop after each step, without waiting for the devices.
         self.hosts = dist.new_group(backend="gloo") if fabric.world_size > 1 else None
-        self.batches: Batches | Prepared
-        if isinstance(data, Prepared):
-            self.batches = replace(data, device=fabric.device)
-            self.report.message("the tensors of the data are taken as they are: not augmented here")
-        else:
-            self.batches = training_batches(data, s, fabric)
-            if self.batches.decoded:
-                self.report.message(str(self.batches.decoded))
+        self.batches = training_batches(data, s, fabric)
         self.steps_per_epoch = len(self.batches) // s.accumulate
         count = self.batches.num_images
         if self.steps_per_epoch == 0:
@@ -160,9 +166,9 @@ class Loop:
             self.calibration = fit_calibration(values, labels)
         return evaluation
 
-    def evaluate(self, model: Classifier, data: ImageSet | Prepared, **options: Any) -> Evaluation:
+    def evaluate(self, model: Classifier, data: ImageSet, **options: Any) -> Evaluation:
         """Evaluate with a progress bar."""
-        total, began = count_images(data), time.monotonic()
+        total, began = len(data), time.monotonic()
         if self.step == self.total_steps:
             self.report.message(f"evaluating {total:,} {describe_split(data.split)} images")
         with self.report.task("evaluating", total) as tick:
@@ -181,7 +187,7 @@ class Loop:
         images = self.test_images
         if self.validation is not None:
             due = sum(map(self.is_evaluated, range(epoch, s.epochs)))
-            images += due * count_images(self.validation)
+            images += due * len(self.validation)
         if self.image_pace.count:
             per_image = self.image_pace.mean
         else:  # a step takes as long as three forward passes, with frozen layers as one

@@ -9,7 +9,7 @@ from lightning.fabric import Fabric
 
 from aib.config.options import OPTION_NEEDS, ModelOptions, is_library_name
 from aib.config.settings import Settings
-from aib.data import ImageSet, has_split, load, require_trainable
+from aib.data import ImageSet, has_split, load
 from aib.data.load import parse_name
 from aib.errors import AibError, counted
 from aib.evaluation.error import Evaluation
@@ -28,7 +28,6 @@ from aib.runs.files import (
     final_split,
     measured_split,
     read_held_out,
-    reported,
     write_evaluation,
 )
 from aib.runs.pretrained import packaged_models
@@ -36,7 +35,7 @@ from aib.runs.run import find_model
 from aib.system.files import sha256
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric
-from aib.training.fit import evaluation_images, run_training
+from aib.training.fit import run_training
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
@@ -88,7 +87,8 @@ def train(
     evaluation = fitted.test or fitted.validation
     assert evaluation is not None
     evaluation = replace(evaluation, weights_sha256=sha256(folder / WEIGHTS))
-    write_evaluation(folder, reported(settings), evaluation.to_dict())
+    name = f"{settings.data} {final_split(settings)}"
+    write_evaluation(folder, name, evaluation.to_dict())
     return Trained(folder, fitted.model, evaluation, fitted.seconds)
 
 
@@ -114,7 +114,7 @@ def _train(s: Settings, folder: Path, fabric: Fabric, resume: bool, report: Repo
         f"{fabric.device}; writing to {folder}"
     )
     held_out, unseen = (
-        None if one is None else evaluation_images(one, model, s)
+        None if one is None else one.prepared_for(model.preprocessing)
         for one in (validation, test[0] if test else None)
     )
     return run_training(
@@ -199,7 +199,10 @@ def build_model(
     The model says how the images are prepared: a library's network has a size and normalisation of
     its own. To `resume`, nothing is loaded: the checkpoint holds all weights.
     """
-    require_trainable(s.data, data)
+    if data.num_classes < 2:
+        raise AibError(
+            f"{s.data} has one class, {data.class_names[0]!r}: training needs two or more"
+        )
     torch.manual_seed(s.seed)
     if s.trains_network:
         model = _attach(s, data, download=not resume)

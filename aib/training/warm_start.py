@@ -142,8 +142,7 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
         copy_to_proposal(model, "body" if model.recipe["kind"] == "attached" else "body.0")
     with suppress(AibError):  # without a config it is not known which images the weights expect
         saved = read_preprocessing(path.with_name(CONFIG))
-        if saved.mean:
-            model.preprocessing = replace(model.preprocessing, mean=saved.mean, std=saved.std)
+        model.preprocessing = replace(model.preprocessing, mean=saved.mean, std=saved.std)
     return LoadedWeights(tuple(kept), fresh, tuple(ignored))
 
 

@@ -47,7 +47,7 @@ def write_svhn(root: Path, count: int = 40) -> tuple[np.ndarray, np.ndarray]:
     folder.mkdir(parents=True)
     images = pixels(count).numpy()
     labels = (np.arange(count) % 10 + 1).astype(np.uint8)
-    for split in ("train", "test", "extra"):
+    for split in ("train", "test"):
         content = {"X": images.transpose(2, 3, 1, 0), "y": labels[:, None]}
         savemat(folder / f"{split}_32x32.mat", content)
     return images, labels

@@ -1,6 +1,4 @@
-"""Errors of `aib data`: exit code 2 and one line that names the problem."""
-
-import re
+"""Errors of names, official files and arrays: one line that names the problem."""
 
 import numpy as np
 import pytest
@@ -8,46 +6,46 @@ import torch
 from PIL import Image
 
 from aib.cli import main
-from aib.data import ImageSet
-from aib.errors import AibError
+from aib.data import ImageSet, load
+from aib.errors import AibError, AibWarning
 from tests.data import official
 
 
-def failure(capsys, *argv: str) -> str:
-    """The error of `aib data ARGV`: one line, with exit code 2."""
-    assert main(["data", *argv]) == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 1, lines
-    return lines[0]
+def test_what_cannot_be_fetched_exits_with_one_line(capsys):
+    for name, named in (
+        ("mnist", "aib data list"),
+        ("shapes", "shapes is generated"),
+        ("folder:empty", "folder:empty is read where it is"),
+    ):
+        assert main(["data", "fetch", name]) == 2
+        [line] = capsys.readouterr().err.strip().splitlines()
+        assert named in line
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("name", "named"),
     [
-        ("show cifar11", "cifar10"),
-        ("fetch mnist", "aib data list"),
-        ("fetch shapes", "shapes is generated"),
-        ("fetch folder:empty", "folder:empty is read where it is"),
-        ("show cifar10 --root empty", "under empty: .*aib data fetch cifar10"),
-        ("show shapes:cluter=1", "clutter"),
-        ("show shapes:clutter=much", "float"),
-        ("show shapes:size=huge", "medium"),
-        ("show shapes:count=99999999999", "GB"),
-        ("show shapes:count=0", "count must be an integer of at least 1"),
-        ("show shapes --split valid", "val"),
-        ("show folder:", "needs a path"),
-        ("show folder:nowhere", "one sub-folder of images per class"),
-        ("show folder:classes", "one sub-folder of images per class, .* no readable image"),
-        ("show shapes:holdout=0.2", "no option 'holdout'"),
+        ("cifar11", "cifar10"),
+        ("classes:image_size=32", "folder:classes"),
+        ("cifar10", "under empty: .*aib data fetch cifar10"),
+        ("shapes:cluter=1", "clutter"),
+        ("shapes:count=99999999999", "GB"),
+        ("shapes:count=0", "count must be an integer of at least 1"),
+        ("folder:", "needs a path"),
+        ("folder:nowhere", "one sub-folder of images per class"),
+        ("folder:classes", "one sub-folder of images per class, .* no readable image"),
+        ("shapes:holdout=0.2", "no option 'holdout'"),
     ],
 )
-def test_an_error_names_the_problem_and_the_known_values(
-    capsys, tmp_path, monkeypatch, words, named
-):
+def test_an_error_names_the_problem_and_the_known_values(tmp_path, monkeypatch, name, named):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "classes/cat").mkdir(parents=True)
-    assert re.search(named, failure(capsys, *words.split()))
+    with pytest.raises(AibError, match=named) as caught:
+        load(name, "train", root="empty")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(AibError, match="val"):
+        load("shapes", "valid")
 
 
 WRITERS = {
@@ -77,16 +75,20 @@ DAMAGES = [  # data set, file, how its content changes, the error
 
 
 @pytest.mark.parametrize(("name", "file", "change", "message"), DAMAGES)
-def test_a_damaged_set_is_an_error_that_names_the_file(
-    capsys, tmp_path, name, file, change, message
-):
+def test_a_damaged_set_is_an_error_that_names_the_file(tmp_path, name, file, change, message):
     WRITERS[name](tmp_path)
     old = (tmp_path / file).read_bytes()
     new = change(old)
     assert new != old
     (tmp_path / file).unlink() if new is None else (tmp_path / file).write_bytes(new)
-    error = failure(capsys, "show", f"{name}:partial", "--root", str(tmp_path))
-    assert re.search(message, error), error
+    with pytest.raises(AibError, match=message):
+        load(name, "train", root=tmp_path)
+
+
+def test_a_split_of_another_size_is_a_warning(tmp_path):
+    official.write_cifar10(tmp_path)
+    with pytest.warns(AibWarning, match="cifar10 test has 20 of its 10,000 official images"):
+        load("cifar10", "test", root=tmp_path)
 
 
 def bad_images(folder):
@@ -105,20 +107,17 @@ def bad_images(folder):
     return {"cut.jpg", "text.png", "dot.png", "bomb.png", "huge.png", "link.png"}
 
 
-def test_damaged_files_are_named_and_skipped(capsys, tmp_path):
-    bad = bad_images(tmp_path / "photos")
-    words = ["show", f"folder:{tmp_path / 'photos'}", "--out", str(tmp_path / "sheet.png")]
-    assert main(["data", *words]) == 0
-    shown = capsys.readouterr().out
-    assert shown.count("skipped: ") == len(bad) and "13 images" in shown
-    assert all(file in shown for file in bad)
+def test_damaged_files_are_named_and_skipped(tmp_path):
+    bad = bad_images(tmp_path)
+    found = load(f"folder:{tmp_path}", "train", holdout=0)
+    assert len(found) == 13 and len(found.skipped) == len(bad)
+    assert all(any(file in message for message in found.skipped) for file in bad)
 
 
 @pytest.mark.parametrize(
     ("images", "labels", "word"),
     [
         (torch.zeros(2, 3, 8, 8), [0, 1], "uint8"),
-        (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), [0, 1], "uint8"),
         (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), [0], "2 images and 1 labels"),
         (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), [0, 2], "0 to 2"),
         (torch.zeros(0, 3, 8, 8, dtype=torch.uint8), [], "0 images"),
@@ -128,12 +127,3 @@ def test_damaged_files_are_named_and_skipped(capsys, tmp_path):
 def test_tensors_of_the_wrong_form_are_an_error(images, labels, word):
     with pytest.raises(AibError, match=word):
         ImageSet.from_tensors(images, torch.tensor(labels), class_names=("a", "b"))
-
-
-def test_arrays_and_lists_are_as_good_as_tensors():
-    pixels = np.random.default_rng(0).integers(0, 256, (4, 3, 8, 8), np.uint8)
-    objects, labels = pixels[:, 0] > 100, [0, 1, 1, 0]
-    for given in (labels, np.array(labels, np.uint8)):
-        found = ImageSet.from_tensors(pixels, given, objects=objects)
-        assert found.labels.tolist() == labels and found.objects.sum() == objects.sum()
-        assert (found.images.numpy() == pixels).all()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from aib.data import Batches, decoded, load
+from aib.data import Batches, batches, load
 from tests.data import official
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -25,14 +25,14 @@ def test_the_gpu_gives_what_the_cpu_gives(train):
     assert close(cpu.epoch(1), gpu.epoch(1))
 
 
-@pytest.mark.parametrize("share", [0.25, 0.0])  # the copy is on the GPU, or stays on the host
-def test_a_decoded_copy_gives_what_it_gives_on_the_cpu(tmp_path, monkeypatch, share):
-    monkeypatch.setattr(decoded, "DEVICE_SHARE", share)
+@pytest.mark.parametrize("share", [0.25, 0.0])  # images are on the GPU, or stay on the host
+def test_decoded_files_give_what_they_give_on_the_cpu(tmp_path, monkeypatch, share):
+    monkeypatch.setattr(batches, "DEVICE_SHARE", share)
     official.write_folder(tmp_path, side=80)
     data = load(f"folder:{tmp_path}:image_size=72", "train", holdout=0)
     options = {"train": True, "cache": "memory"}
     cpu, gpu = (Batches(data, 4, device=d, **options) for d in ("cpu", "cuda"))
-    assert gpu.decoded is not None and gpu.decoded.images.is_cuda == (share > 0)
+    assert gpu._images.is_cuda == (share > 0)
     for (x, y), (u, v) in zip(cpu.epoch(1), gpu.epoch(1), strict=True):
         assert torch.equal(y, v.cpu())
         assert (x - u.cpu()).abs().max() < 1.01 / 255 / 0.22  # a pixel's rounding

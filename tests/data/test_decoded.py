@@ -1,4 +1,4 @@
-"""Decoded copies: the crops of files, decoded once."""
+"""Crops of files that are decoded once."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +9,9 @@ import torch
 from PIL import Image
 
 from aib.data import Batches, ImageFiles, ImageSet, decoded
-from aib.data.augment import EpochPlan, crop_image
+from aib.data.augment import EpochPlan, crop_image, crop_squares
 from aib.data.decode import to_tensor
-from aib.data.decoded import crop_copies, decode_once
+from aib.data.decoded import decode_once
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 
@@ -52,13 +52,13 @@ def calls(monkeypatch) -> list[int]:
 
 
 @pytest.mark.parametrize("flip", [False, True])
-def test_crops_of_a_copy_are_the_crops_of_the_file(photos: ImageSet, flip: bool) -> None:
-    copy = decode_once(photos, "memory")
-    assert copy.images.shape == (6, 3, 90, 90)
+def test_crops_of_squares_are_the_crops_of_the_file(photos: ImageSet, flip: bool) -> None:
+    squares, ratios = decode_once(photos, "memory", 1)
+    assert squares.shape == (6, 3, 90, 90)
     for epoch in range(8):
         plan = EpochPlan.sample(6, seed=0, epoch=epoch)
-        images, ratios = copy.images[plan.order], copy.ratios[plan.order]
-        crops = crop_copies(images, ratios, plan.uniform, SIZE, flip)
+        rows = plan.order
+        crops = crop_squares(squares[rows], ratios[rows], plan.uniform, size=SIZE, flip=flip)
         for crop, index, u in zip(crops, plan.order.tolist(), plan.uniform, strict=True):
             want = to_tensor(crop_image(photos.files.decode(index), u, size=SIZE, flip=flip))
             assert (crop.int() - want.int()).abs().max() <= 6
@@ -66,7 +66,7 @@ def test_crops_of_a_copy_are_the_crops_of_the_file(photos: ImageSet, flip: bool)
 
 
 @pytest.mark.parametrize("cache", ["auto", "memory"])
-def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache, calls) -> None:
+def test_batches_decoded_once_are_those_decoded_on_access(photos: ImageSet, cache, calls) -> None:
     settings = {"train": True, "trivial_augment": False, "cutout": 16, "alternate_flip": True}
     on_access = Batches(photos, 3, **settings)
     copied = Batches(photos, 3, cache=cache, **settings)
@@ -82,17 +82,17 @@ def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache
     assert torch.equal(resumed[0][0], epochs[1][1][0])
 
 
-def test_memory_decides_whether_there_is_a_copy(photos: ImageSet, monkeypatch) -> None:
+def test_memory_decides_whether_files_are_decoded_once(photos: ImageSet, monkeypatch) -> None:
     needed = 6 * 3 * 90 * 90
-    assert "90 x 90" in str(decode_once(photos, "auto")) and decode_once(photos, "none") is None
+    assert decode_once(photos, "none", 1) is None
     monkeypatch.setattr(decoded, "machine_memory", lambda: 2 * needed)
-    for processes in (1, 2):  # each with a copy of its own
+    for processes in (1, 2):  # each with its own
         batches = Batches(photos, 3, train=True, cache="auto", world_size=processes)
-        assert (batches.decoded is None) == (processes == 2)
+        assert (batches._images is None) == (processes == 2)
     monkeypatch.setattr("aib.data.imageset.machine_memory", lambda: 2 * needed - 1)
-    assert decode_once(photos, "memory") is not None
+    assert decode_once(photos, "memory", 1) is not None
     with pytest.raises(AibError, match="this machine has"):
-        decode_once(photos, "memory", processes=2)
+        decode_once(photos, "memory", 2)
 
 
 def test_a_large_jpeg_is_decoded_reduced_and_looks_the_same(tmp_path: Path) -> None:

@@ -1,15 +1,10 @@
 """Fetching: checked, safe, and complete or not at all."""
 
-import contextlib
 import hashlib
 import http.server
 import io
-import signal
-import subprocess
-import sys
 import tarfile
 import threading
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,25 +13,14 @@ import pytest
 
 from aib.data import load
 from aib.data.fetch import fetch
-from aib.data.files import locate
 from aib.data.specs import CIFAR10, PETS, SVHN, Archive
 from aib.errors import AibError
 from tests.data import official
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves files; those whose name starts with `slow` a few bytes at a time."""
-
     def log_message(self, *_):
         pass
-
-    def copyfile(self, source, output):
-        pause = 0.05 if "slow" in self.path else 0
-        with contextlib.suppress(ConnectionError):  # the client may have been killed
-            while chunk := source.read(200 if pause else -1):
-                output.write(chunk)
-                output.flush()
-                time.sleep(pause)
 
 
 @pytest.fixture
@@ -83,7 +67,7 @@ def names_in(root: Path) -> list[str]:
 def test_a_fetched_set_can_be_read_and_is_fetched_once(site, tmp_path):
     spec, root = cifar_at(site), tmp_path / "root"
     assert fetch(spec, root) == root / "cifar-10-batches-bin"
-    assert len(load("cifar10:partial", "train", root=root, holdout=0)) == 100
+    assert len(load("cifar10", "train", root=root, holdout=0)) == 100
     assert names_in(root) == ["cifar-10-batches-bin"]
     (site[0] / "cifar.tar.gz").unlink()
     assert fetch(spec, root) == root / "cifar-10-batches-bin"
@@ -132,38 +116,15 @@ def test_an_archive_that_writes_elsewhere_or_holds_something_else_leaves_nothing
     assert [name for name in names_in(tmp_path) if name != "root"] == before
 
 
-def test_a_killed_fetch_leaves_no_set_and_the_next_one_succeeds(site, tmp_path):
-    spec, root = cifar_at(site, "slow.tar.gz"), tmp_path / "root"
-    archive = spec.archives[0]
-    program = (
-        "from aib.data.fetch import fetch\n"
-        "from aib.data.specs import Archive, Spec\n"
-        f"fetch({spec!r}, {str(root)!r})\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while not list(root.glob(".fetch-*/*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert names_in(root) != [] and locate(CIFAR10, root) is None
-    with pytest.raises(AibError, match="aib data fetch"):
-        load("cifar10", "train", root=root)
-    (site[0] / "quick.tar.gz").write_bytes((site[0] / "slow.tar.gz").read_bytes())
-    quick = replace(archive, url=archive.url.replace("slow", "quick"))
-    fetch(replace(spec, archives=(quick,)), root)
-    assert locate(CIFAR10, root) == root / "cifar-10-batches-bin"
-
-
 def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
     official.write_svhn(site[0])
-    splits = ("train", "test", "extra")
-    archives = tuple(served(site, f"svhn/{split}_32x32.mat", split=split) for split in splits)
+    files = [f"{split}_32x32.mat" for split in ("train", "test")]
+    archives = tuple(served(site, f"svhn/{file}", part=file) for file in files)
     spec, root = replace(SVHN, archives=archives), tmp_path / "root"
+    fetch(replace(spec, archives=archives[:1]), root)
+    assert names_in(root / "svhn") == files[:1] and names_in(root) == ["svhn"]
     fetch(spec, root)
-    assert names_in(root / "svhn") == ["test_32x32.mat", "train_32x32.mat"]
-    fetch(spec, root, extra=True)
-    assert len(names_in(root / "svhn")) == 3 and names_in(root) == ["svhn"]
+    assert names_in(root / "svhn") == sorted(files)
 
 
 def pets_at(site):
@@ -181,4 +142,4 @@ def test_a_set_of_two_archives_is_completed_by_the_next_fetch(site, tmp_path):
         fetch(spec, root)
     second.rename(site[0] / "annotations.tar.gz")
     assert fetch(spec, root) == root / "oxford-iiit-pet" and names_in(root) == ["oxford-iiit-pet"]
-    assert load("pets:partial", "test", root=root).mask(0) is not None
+    assert load("pets", "test", root=root).mask(0) is not None

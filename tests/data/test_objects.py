@@ -78,12 +78,6 @@ def test_a_mask_is_cropped_with_its_image(tmp_path, box):
     assert not torch.equal(data.mask(0), drawn(tmp_path).mask(0))
 
 
-def test_a_part_has_its_own_crops(tmp_path):
-    boxes = torch.tensor([[0.0, 0, 9, 9], [4.6, 2.4, 40.4, 30.6]])
-    part = drawn(tmp_path, crops=boxes).subset(torch.tensor([1]))
-    assert part.files.decode(0).tobytes() == picture(blocks()).crop((5, 2, 40, 31)).tobytes()
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, workers):
     data = drawn(tmp_path)

@@ -26,15 +26,12 @@ def test_floats_from_0_to_1_are_the_same_image_as_integers_up_to_255(dtype):
     assert torch.equal(Preprocessing().normalise(pixels.long()), expected)
 
 
-def test_pixels_come_back_and_where_the_statistics_are_unknown_in_the_images_own_range():
+def test_pixels_come_back():
     known = Preprocessing(mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 0.125))
     pixels = torch.randint(0, 256, (2, 3, 4, 4), dtype=torch.uint8)
     assert torch.equal(known.to_pixels(known.normalise(pixels)), pixels)
     beyond = torch.tensor([-9.0, 0.0, 9.0]).view(3, 1, 1)
     assert known.to_pixels(beyond).flatten().tolist() == [0, round(255 * 0.2), 255]
-    x = torch.stack([torch.linspace(-3, 1, 12), torch.linspace(2, 5, 12)]).view(2, 3, 2, 2)
-    levels = torch.tensor([round(255 * k / 11) for k in range(12)]).byte().view(3, 2, 2)
-    assert torch.equal(Preprocessing(mean=(), std=()).to_pixels(x), levels.expand(2, 3, 2, 2))
 
 
 def test_a_file_has_to_say_everything():
@@ -42,7 +39,7 @@ def test_a_file_has_to_say_everything():
     assert Preprocessing.from_dict(known.to_dict(), Path("x")) == known
     for name in known.to_dict():
         values = {key: value for key, value in known.to_dict().items() if key != name}
-        with pytest.raises(AibError, match=f"^x: preprocessing has no {name}$"):
+        with pytest.raises(AibError, match=f"^x: preprocessing lacks {name}"):
             Preprocessing.from_dict(values, Path("x"))
 
 

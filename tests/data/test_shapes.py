@@ -74,9 +74,3 @@ def accuracy_from_background(split: str) -> float:
 def test_a_spurious_background_colour_predicts_in_training_and_not_in_test():
     assert accuracy_from_background("train") > 0.8
     assert accuracy_from_background("test") < 0.2
-
-
-def test_the_two_spellings_of_spurious_are_one():
-    a, b = load("shapes_spurious:count=50", "test"), load("shapes:spurious,count=50", "test")
-    assert torch.equal(a.images, b.images) and a.name == "shapes_spurious"
-    assert torch.equal(a.images, load("shapes", "test", spurious=True, count=50).images)

@@ -252,7 +252,6 @@ def test_the_command_evaluates_as_it_is_asked_to_and_stores_each_way_apart(tmp_p
         ("model --data shapes:count=8 --device cuda:99", "device"),
         ("model --data shapes:count=8 --samples 0x3", "such as 4x12"),
         ("model --data shapes:count=8 --samples axb", "such as 4x12"),
-        ("model --backbone tests.helpers:SmallNet", "no model here needs one"),
     ],
 )
 def test_what_cannot_be_evaluated_is_an_error(words, message, tmp_path, capsys, monkeypatch):

@@ -1,7 +1,6 @@
 """Shared by the fuzz tests: number of cases, time limit, watch on written files, a small world."""
 
 import contextlib
-import faulthandler
 import io
 import os
 import shutil
@@ -9,14 +8,14 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from PIL import Image
 
 from aib.cli import main
 from aib.errors import AibError
+from tests.data.official import write_folder
 
 CASES = int(os.environ.get("AIB_FUZZ_CASES", "30"))  # `make test-all` sets 1,000
 SECONDS = 60  # far more than any case needs: finds what never ends, not what is slow
@@ -41,16 +40,12 @@ def limited() -> Iterator[None]:
     def stop(number: int, frame: Any) -> None:
         raise Hang(f"still running after {SECONDS} s")
 
-    previous = signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGALRM, stop)
     signal.alarm(SECONDS)
-    # Code in C does not react to the alarm; then the process ends with a traceback.
-    faulthandler.dump_traceback_later(2 * SECONDS, exit=True, file=sys.__stderr__)
     try:
         yield
     finally:
-        faulthandler.cancel_dump_traceback_later()
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 class WriteWatch:
@@ -69,8 +64,7 @@ class WriteWatch:
         finally:
             self.paths = None
         inside = [path for path in written if folder and path.is_relative_to(folder)]
-        ours = [path for path in written if str(path).startswith(("/dev", "/proc"))]
-        ours += [path for path in written if "__pycache__" in path.parts]
+        ours = [p for p in written if "__pycache__" in p.parts or p.parts[1] in ("dev", "proc")]
         assert written <= {*inside, *ours}
 
     def _record(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -103,14 +97,6 @@ def reading() -> Iterator[None]:
         assert str(error) and "\n" not in str(error)
 
 
-class Answer(NamedTuple):
-    """Exit code and output of a command."""
-
-    code: int
-    out: str
-    err: str
-
-
 PHOTOS = "folder:../given/photos:image_size=16"
 CHEAP = (
     f"train --data {PHOTOS} --model tiny_aib_qt --width 0.1 --epochs 1 --batch-size 4 "
@@ -126,10 +112,7 @@ class World:
         self.given, self.work = base / "given", base / "work"
         for name in ("given", "work", "home"):
             (base / name).mkdir()
-        for number in range(12):
-            path = self.given / "photos" / ("cat", "dog")[number % 2] / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.new("RGB", (8, 8), (20 * number, 100, 255 - 20 * number)).save(path)
+        write_folder(self.given / "photos", classes=2, per_class=6, side=8)
         for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "AIB_DATA", "HF_HOME"):
             monkeypatch.setenv(name, str(base / "home"))
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -142,16 +125,23 @@ class World:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         shutil.copytree(self.given / "run", self.work / "run")
 
-    def aib(self, *words: str) -> Answer:
+    def aib(self, *words: str) -> int:
         """Run `aib WORDS` in `work`: exit code 0, or 2 with a message; nothing else may change."""
         out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)  # as Python creates them
         err = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", write_through=True)
         redirected = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
         with limited(), WATCH.allow(self.work), redirected[0], redirected[1]:
             code = main(list(words))
-        texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
-        answer = Answer(code, *texts)
-        assert code in (0, 2), answer  # 1 is an unexpected error
-        assert "Traceback" not in answer.out + answer.err, answer
-        assert code == 0 or (answer.out + answer.err).strip(), answer
-        return answer
+        text = out.buffer.getvalue().decode() + err.buffer.getvalue().decode()
+        assert code in (0, 2), (code, text)  # 1 is an unexpected error
+        assert "Traceback" not in text, text
+        assert code == 0 or text.strip(), code
+        return code
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    import matplotlib.font_manager  # noqa: F401 (writes its own cache when first imported)
+
+    with pytest.MonkeyPatch.context() as patch:
+        yield World(tmp_path_factory.mktemp("world").resolve(), patch)

@@ -98,7 +98,7 @@ def test_small_images_have_no_larger_blocks_and_are_not_compared_with_others(run
 
 def test_official_files_are_looked_for_where_the_user_or_the_run_says(tmp_path, monkeypatch):
     """The run's own folder of files counts for its own data, and for the foreign set."""
-    data = "cub200:partial,image_size=32"
+    data = "cub200:image_size=32"
     files, pictures = tmp_path / "files", tmp_path / "pictures"
     official.write_cub(files)
     official.write_cifar10(pictures)
@@ -108,16 +108,16 @@ def test_official_files_are_looked_for_where_the_user_or_the_run_says(tmp_path, 
 
     def study(name, trained_on, root, words):
         folder = make_run(tmp_path / name, "tiny_aib", model, data=trained_on, root=str(root))
-        few = "--foreign cifar10:partial --subset 4 --workers 0 --out out"
+        few = "--foreign cifar10 --subset 4 --workers 0 --out out"
         assert main(["interpret", str(folder), *few.split(), *words.split()]) == 0
         return [json.loads(path.read_text()) for path in Path("out").glob("**/interpret.json")]
 
     [found] = study("b", data, "moved", f"--root {files} --quick")
-    assert "cifar10:partial-4" not in found["stability"]
+    assert "cifar10-4" not in found["stability"]
     shutil.rmtree("out")
     monkeypatch.setenv("AIB_DATA", str(files))
-    [found] = study("c", "cifar10:partial", pictures, f"--data {data}")
-    assert "cifar10:partial-4" in found["stability"]
+    [found] = study("c", "cifar10", pictures, f"--data {data}")
+    assert "cifar10-4" in found["stability"]
 
 
 def test_every_run_is_studied_on_the_images_that_the_first_one_held_out(tmp_path, capsys):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import Dataset
 
 from aib.data import Batches
 from aib.data.preprocessing import Preprocessing
@@ -84,16 +84,28 @@ def test_a_study_needs_neither_a_plan_nor_batches():
     }
 
 
-def test_a_loader_is_studied_as_its_images():
+class Items(Dataset):
+    """Images and labels of a list."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+
+def test_a_dataset_is_studied_as_its_images():
     policy = DATA.preprocessing
-    rows = list(zip(policy.normalise(DATA.images), DATA.labels.tolist(), strict=True))
-    loader = DataLoader(rows, batch_size=5)
+    data = Items([(DATA.images[i], int(y)) for i, y in enumerate(DATA.labels)])
     model, network = eval_model("tiny_aib", DATA), SmallNet()
-    found = study(model, loader, PLAN, expensive=False)
+    found = study(model, data, PLAN, expensive=False)
     expected = study(model, replace(DATA, objects=None), PLAN, expensive=False)
     assert found.images == 12 and found.accuracy == expected.accuracy
     assert found.stability == expected.stability
-    theirs = study(network, loader, PLAN, preprocessing=policy, expensive=False)
+    theirs = study(network, data, PLAN, preprocessing=policy, expensive=False)
     assert theirs.accuracy == study(network, DATA, PLAN, expensive=False).accuracy
 
 

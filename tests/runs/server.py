@@ -20,7 +20,6 @@ class Hub:
     def __init__(self) -> None:
         self.commits: dict[str, dict[str, dict[str, bytes]]] = {}  # repository -> commit -> files
         self.branches: dict[str, dict[str, str]] = {}
-        self.private: set[str] = set()
         self.asked: list[str] = []  # files of downloads
 
     def commit(
@@ -90,8 +89,6 @@ class Handler(BaseHTTPRequestHandler):
             if repo in self.hub.commits:
                 return self.answer_json({"url": f"{self.url}/{repo}"}, 409)
             self.hub.commit(repo, {})
-            if about.get("private") or about.get("visibility") == "private":  # older and newer
-                self.hub.private.add(repo)
             return self.answer_json({"url": f"{self.url}/{repo}"})
         owner, name, action, branch = rest
         if action == "preupload":

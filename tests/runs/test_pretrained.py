@@ -61,34 +61,15 @@ def test_every_model_is_restored_exactly(name, tmp_path):
 def test_the_folder_has_the_hugging_face_layout_and_nothing_pickled(folder, capfd):
     assert {p.name for p in folder.iterdir()} == {"model.safetensors", "config.json"}
     assert json.loads((folder / "config.json").read_text())["schema"] == 1
-    header_size = int.from_bytes((folder / "model.safetensors").read_bytes()[:8], "little")
-    header = json.loads((folder / "model.safetensors").read_bytes()[8 : 8 + header_size])
     loaded = aib.from_pretrained(folder)
-    assert header.keys() - {"__metadata__"} == loaded.state_dict().keys()
+    assert load_file(folder / "model.safetensors").keys() == loaded.state_dict().keys()
     assert capfd.readouterr() == ("", "")
 
 
 def test_preprocessing_is_saved_with_the_weights(tmp_path):
     preprocessing = aib.Preprocessing(48, "crop", (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), ("a", "é", "c"))
-    model = aib.create_model("tiny_aib", num_classes=3, preprocessing=preprocessing)
-    model.save_pretrained(tmp_path)
+    make(preprocessing=preprocessing).save_pretrained(tmp_path)
     assert aib.from_pretrained(tmp_path).preprocessing == preprocessing
-
-
-def test_half_precision_weights_are_converted(folder):
-    edit_weights(
-        folder, lambda w: w.update({k: v.half() for k, v in w.items() if v.is_floating_point()})
-    )
-    loaded = aib.from_pretrained(folder)
-    assert {p.dtype for p in loaded.parameters()} == {torch.float32}
-    assert loaded(images()).logits.isfinite().all()
-
-
-def test_weights_with_channels_last_are_written_in_the_usual_order(folder, tmp_path):
-    model = aib.from_pretrained(folder)
-    model.to(memory_format=torch.channels_last).save_pretrained(tmp_path / "last")
-    names = ("model.safetensors", "config.json")
-    assert all((folder / n).read_bytes() == (tmp_path / "last" / n).read_bytes() for n in names)
 
 
 def test_tied_weights_are_written_once_and_restored_tied(tmp_path):
@@ -111,13 +92,10 @@ def test_tied_weights_are_written_once_and_restored_tied(tmp_path):
     [
         (
             lambda w: w.pop("head.encode.bias"),
-            r"1 keys missing \(head.encode.bias first\), 0 unexp",
+            r"1 keys missing \(head.encode.bias first\)",
         ),
         (lambda w: w.update(extra=torch.zeros(1)), r"0 keys missing, 1 unexpected \(extra first\)"),
-        (
-            lambda w: w.update({"head.encode.bias": torch.zeros(5)}),
-            r"head.encode.bias is \[5\] in the file and \[64\] in the model",
-        ),
+        (lambda w: w.update({"head.encode.bias": torch.zeros(5)}), r"bias is \[5\] .* and \[64\]"),
     ],
 )
 def test_weights_that_do_not_fit_are_an_error(folder, change, message):
@@ -132,64 +110,41 @@ def test_a_truncated_file_or_one_of_another_kind_is_an_error(folder, damage):
     assert_refused(folder, "truncated or not a safetensors file")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b"[1, 2]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"model_type": "bert"}'],
-)
-def test_an_invalid_config_is_an_error(folder, content):
+@pytest.mark.parametrize("content", [b"", b"[1]", b"null", b"\xff\xfe", b"[" * 100_000, b"{}"])
+def test_a_config_that_is_none_is_an_error(folder, content):
     (folder / "config.json").write_bytes(content)
-    assert_refused(
-        folder, "cannot be read as JSON|not hold a JSON object|not an aib model's config"
-    )
-
-
-def test_another_schema_is_an_error_with_both_numbers(folder):
-    edit_config(folder, lambda c: c.update(schema=99))
-    assert_refused(folder, "schema 99; this version reads 1")
+    assert_refused(folder, "cannot be read as JSON|not hold a JSON object|not an aib model's conf")
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("part", "change", "named"),
     [
-        {"name": ["vgg"]},
-        {"kind": None},
-        {"num_classes": 10**15},
-        {"width": None},
-        {"unknown_option": 1},
+        (None, {"schema": 99}, "schema 99; this version reads 1"),
+        ("model", {"name": ["vgg"]}, "."),
+        ("model", {"kind": None}, "no kind of model"),
+        ("model", {"num_classes": 10**15}, "."),
+        ("model", {"width": None}, "width"),
+        ("model", {"unknown_option": 1}, "unknown_option"),
+        ("preprocessing", {"image_size": 0}, "image_size .* not 0"),
+        ("preprocessing", {"mean": [0, 0]}, r"mean .* not \(0.0, 0.0\)"),
+        ("preprocessing", {"std": [1, 0, 1]}, r"std\[1\] .* not 0.0"),
+        ("preprocessing", {"std": [1, float("nan"), 1]}, "nan"),
+        ("preprocessing", {"class_names": "abc"}, "class_names .* 'abc'"),
+        ("preprocessing", {"class_names": ["a"]}, "1 class names for a model of 3 classes"),
+        ("preprocessing", {"resize": []}, "resize"),
+        ("preprocessing", {"extra": 1}, "extra"),
     ],
 )
-def test_an_invalid_recipe_is_an_error(folder, change):
-    edit_config(folder, lambda c: c["model"].update(change))
-    assert_refused(folder, ".")
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"image_size": 0}, "image_size .* not 0"),
-        ({"mean": [0, 0]}, r"mean .* not \(0.0, 0.0\)"),
-        ({"std": [1, 0, 1]}, r"std\[1\] .* not 0.0"),
-        ({"std": [1, float("nan"), 1]}, "nan"),
-        ({"class_names": "abc"}, "class_names .* 'abc'"),
-        ({"class_names": ["a"]}, "1 class names for a model of 3 classes"),
-        ({"resize": []}, "resize"),
-        ({"extra": 1}, "extra"),
-    ],
-)
-def test_invalid_preprocessing_is_an_error_with_its_value(folder, change, named):
-    edit_config(folder, lambda c: c["preprocessing"].update(change))
+def test_an_invalid_value_is_an_error_that_names_it(folder, part, change, named):
+    edit_config(folder, lambda c: (c[part] if part else c).update(change))
     assert_refused(folder, named)
-
-
-def with_memory(monkeypatch, gigabytes):
-    monkeypatch.setattr(memory, "machine_memory", lambda: int(gigabytes * 1e9))
 
 
 def test_a_file_cannot_ask_for_larger_images_than_the_memory_holds(folder, monkeypatch):
     edit_config(folder, lambda config: config["preprocessing"].update(image_size=4096))
-    with_memory(monkeypatch, 4)  # 64 feature maps of 4096 x 4096 floats take 4.3 GB
+    monkeypatch.setattr(memory, "machine_memory", lambda: 4 * 10**9)  # and 4.3 are needed
     assert_refused(folder, "asks for images of 4096 x 4096: .* 4 GB, and this machine has 4.0")
-    with_memory(monkeypatch, 5)
+    monkeypatch.setattr(memory, "machine_memory", lambda: 5 * 10**9)
     assert aib.from_pretrained(folder).preprocessing.image_size == 4096
 
 
