@@ -53,7 +53,6 @@ Precision = Literal["fp32", "bf16", "fp16"]
 Cache = Literal["auto", "memory", "none"]  # of decoded images
 Resize = Literal["squash", "crop"]
 Averaging = Literal["probabilities", "logits"]
-Format = Literal["onnx", "torch-export"]
 PosthocMethod = Literal["gradcam", "integrated_gradients"]
 Method = Literal["own", PosthocMethod]
 THRESHOLD = 0.5  # where `aib explain` cuts a map for its box and mask

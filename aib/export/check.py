@@ -8,8 +8,8 @@ from torch import Tensor
 from aib.data.preprocessing import Preprocessing
 from aib.data.shapes import read as read_shapes
 from aib.errors import AibError
-from aib.export.formats import Runner
 from aib.export.one_pass import OnePass
+from aib.export.onnx_file import Runner
 from aib.models.classifier import Classifier
 
 BATCHES = (1, 2, 7)  # a graph that treats the batch size as a constant fails at one of them
