@@ -11,8 +11,7 @@ import pytest
 
 from aib.cli import main
 from aib.config.settings import Settings
-from aib.interpret.images import ClassMetrics, Information
-from aib.interpret.results import Study
+from aib.interpret.results import Information, Study
 from aib.report.gather import gather
 from aib.report.reproduce import training_command
 from aib.report.run_page import run_page
@@ -51,8 +50,6 @@ def run(tmp_path_factory):
     for step in range(10, 50, 10):
         terms = {"total": 3 / step, "nll": 2 / step, "kl": 5.0, "error": 90 - step}
         rows.append({"step": step, "epoch": step // 20, **terms, "perplexity": 9.0})
-    for epoch in range(2):
-        rows.append({"step": 20, "epoch": epoch, "anchors": [0.1 * i for i in range(20)]})
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_evaluations(folder, **{"shapes:count=12 test": evaluation(12.5)})
     options = ["--foreign", "shapes", "--subset", "3", "--device", "cpu"]
@@ -73,13 +70,12 @@ def copy(run, tmp_path):
 def test_the_page_has_every_part_and_is_self_contained(run, page_text):
     text = (run / "report.html").read_text()
     page = HtmlPage(text)
-    parts = {"summary", "maps", "evaluation", "trust", "training", "anchors", "classes"}
-    assert parts | {"reproduce"} <= page.ids
-    for words in ("12.50%", "Reliability", "Anchors over training", "Deletion", "aib train"):
+    parts = {"summary", "maps", "evaluation", "trust", "training", "reproduce"}
+    assert parts <= page.ids
+    for words in ("12.50%", "Reliability", "Anchors in use", "correlation with the", "aib train"):
         assert words in text
-    assert "<title>6 images, 100.0% right</title>" in text
     assert page.images and all(len(found.get("alt", "")) > 5 for found in page.images)
-    assert len(page.drawings) > 8
+    assert len(page.drawings) == 5
     assert all(d["role"] == "img" and len(d["aria-label"]) > 10 for d in page.drawings)
     assert "script" not in page.tags and "@import" not in text
     assert all(a.startswith(("data:", "#")) for a in page.addresses) and "://" not in text
@@ -193,10 +189,9 @@ def test_the_penalty_of_the_released_code_is_not_called_information(run, content
 
 
 def test_a_summary_has_percent_and_how_the_run_was_made(content):
-    classes = (ClassMetrics("disc", 3, {"correct": 0.5, "auroc": 0.75}),)
     information = Information(perplexity=7.5, anchors=[0.0] * 20)
     made = {"environment": {"command": "aib interpret qt"}}
-    study = replace(content.study, classes=classes, information=information, **made)
+    study = replace(content.study, information=information, **made)
     content = replace(content, study=study)
     own = {f"{content.settings.data} test": replace(content.own_evaluation, area=0.25, mask_bits=9)}
     for command in ("aib train shapes", None):
@@ -206,7 +201,6 @@ def test_a_summary_has_percent_and_how_the_run_was_made(content):
         assert f">{first}\naib interpret qt</pre>" in text
     assert "Trained with torch 2.9.1, seed 0." in text
     assert "<td>model</td><td>tiny_aib_qt</td>" in text  # of all settings
-    assert "<td>disc</td><td>3</td><td>50.0</td><td>0.750</td>" in text
     for value, what in (("25.0%", "of each image is open"), ("7.5", "of 20 anchors in use")):
         assert f'<div class="value">{value}</div><div class="what">{what}' in text
 
