@@ -6,10 +6,10 @@ its probability.
 """
 
 import argparse
-from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+
+from PIL import Image
 
 from aib.errors import AibError
 from aib.figures.overlay import Array, overlay
@@ -23,8 +23,8 @@ ROWS = ("image", "seen", "mask")
 QUALITY = 85  # of the JPEG: noise makes a PNG large
 
 
-def draw_seen(run: Run, data: str, root: str | None, every: int) -> Any:
-    """Return the picture as a matplotlib figure."""
+def draw_seen(run: Run, data: str, root: str | None, every: int) -> Image.Image:
+    """Return the picture."""
     images = run.labelled(run.images(data, "test", root))
     columns, names = [], []
     for label, name in list(enumerate(images.class_names))[::every]:
@@ -34,7 +34,7 @@ def draw_seen(run: Run, data: str, root: str | None, every: int) -> Any:
             columns.append(tiles(tile, found))
             names.append(caption(name, found))
     rows = [list(row) for row in zip(*columns, strict=True)]
-    return draw_mosaic(rows, ROWS, names, cell=1.35)
+    return draw_mosaic(rows, ROWS, names)
 
 
 def caption(name: str, found: Explanation) -> str:
@@ -63,9 +63,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--every", type=int, default=9, help="take every N-th class")
     options = parser.parse_args(argv)
     run = open_run(find_model(options.run))
-    figure = draw_seen(run, options.data, options.root, options.every)
-    save = partial(figure.savefig, format="jpg", dpi=110, bbox_inches="tight")
-    write_whole(options.out, partial(save, pil_kwargs={"quality": QUALITY}))
+    image = draw_seen(run, options.data, options.root, options.every)
+    write_whole(options.out, lambda path: image.save(path, "JPEG", quality=QUALITY))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ from PIL import Image
 from aib.figures.explanation import panels
 from aib.figures.fonts import in_order
 from aib.figures.overlay import Array, colored
-from aib.figures.picture import limits, magnified
-from aib.figures.row import Panel
+from aib.figures.picture import Panel, limits, magnified
 from aib.figures.scale import FLAT
 from aib.interpret.stored import StoredVerdict
 from aib.models.explanation import CLOSED, Explanation

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from aib.figures.overlay import color_table
-from aib.figures.row import SIDE, Panel, draw_row
+from aib.figures.picture import SIDE, Panel, draw_mosaic, draw_row
 
+ANY = ("long " * 40, "$x_{1", "two\nlines", "\udcff", "σ · 猫", "\0")  # names come from folders
 CRIMSON = (220, 20, 60)
 FRAME = (100, 0, 240, 70)  # drawn twice as large: 280 x 140
 GREEN = np.full((7, 14, 3), (0, 200, 0), np.uint8)
@@ -39,11 +40,28 @@ def test_values_have_the_colours_of_their_bar(ends):
     assert abs(bar[0] - colors[255]).max() < 8 and abs(bar[-1] - colors[0]).max() < 8
 
 
-def test_the_picture_holds_all_of_a_long_title_and_any_name():
-    """Names come from folders: signs of formulas, line breaks, bytes that are no text."""
+def assert_whole(picture):
+    """Nothing is cut off at the border."""
+    for edge in (picture[0], picture[-1], picture[:, 0], picture[:, -1]):
+        assert (edge == 255).all()
+
+
+def test_a_picture_holds_all_of_a_long_title_and_any_name():
     short = drawn(Panel("", GREEN))
-    for text in ("long " * 40, "$x_{1", "two\nlines", "\udcff", "σ · 猫", "\0"):
+    for text in ANY:
         picture = drawn(Panel(text, GREEN), title=text, subtitle=text)
-        assert (picture[0] == 255).all() and (picture[:, 0] == 255).all()
-        assert (picture[:, -1] == 255).all() and (picture[-1] == 255).all()
+        assert_whole(picture)
         assert picture.shape[0] > short.shape[0] or picture.shape[1] > short.shape[1]
+
+
+def test_a_grid_has_its_tiles_in_order_and_holds_any_name():
+    colors = [[(30 * i, 200, 50 * j) for j in range(3)] for i in range(2)]
+    tiles = [[np.full((32, 32, 3), color, np.uint8) for color in row] for row in colors]
+    sheet = np.asarray(draw_mosaic(tiles, ANY[1:3], ANY[3:]))
+    ends = [where(sheet, color) for row in colors for color in row]
+    sizes = {(bottom - top + 1, right - left + 1) for top, bottom, left, right in ends}
+    assert sizes == {(128, 128)}  # pixels stay squares
+    tops, lefts = [end[0] for end in ends], [end[2] for end in ends]
+    assert tops[0] == tops[2] < tops[3] == tops[5] and lefts[0] == lefts[3] < lefts[1] < lefts[2]
+    wide = np.asarray(draw_mosaic(tiles, ANY[1:3], ANY[:3], ANY[3]))
+    assert wide.shape[1] > 2 * sheet.shape[1]
