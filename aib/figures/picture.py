@@ -134,7 +134,7 @@ def draw_mosaic(
     side = max(TILE, *(text.width for text in above))
     side = max(side, -(-side // width) * width if width < side else 0)  # pixels stay squares
     down, right = round(side * height / width), side + SPACE
-    left = max(text.width for text in beside) + SPACE
+    left = max(text.width for text in beside) + 2 * SPACE
     top = heading.height + max(text.height for text in above) + 2 * SPACE
     sheet = Image.new("RGB", (left + right * len(above), top + (down + SPACE) * len(rows)), "white")
     sheet.paste(heading, ((sheet.width - heading.width) // 2, 0))
