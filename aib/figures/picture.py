@@ -67,10 +67,7 @@ class Panel(NamedTuple):
 
 def draw_row(panels: Sequence[Panel], frame: Box, *, title: str, subtitle: str = "") -> Image.Image:
     """Draw panels side by side. `frame` is where they lie in the coordinates of their boxes."""
-    left, top, right, bottom = frame
-    scale = SIDE / max(right - left, bottom - top)
-    size = max(1, round(scale * (right - left))), max(1, round(scale * (bottom - top)))
-    cells = [_draw_panel(panel, frame, size) for panel in panels]
+    cells = [draw_panel(panel, frame) for panel in panels]
     texts = [_draw_text(title, 18, bold=True), _draw_text(subtitle, 12, color=GREY)]
     width = max(sum(c.width + GAP for c in cells) - GAP, *(text.width for text in texts))
     depth = max(cell.height for cell in cells)
@@ -86,15 +83,17 @@ def draw_row(panels: Sequence[Panel], frame: Box, *, title: str, subtitle: str =
     return picture
 
 
-def _draw_panel(panel: Panel, frame: Box, size: tuple[int, int]) -> Image.Image:
-    """The panel below its title, its colour bar to the right."""
-    values, (width, height) = panel.values, size
+def draw_panel(panel: Panel, frame: Box) -> Image.Image:
+    """Draw a panel below its title, with its colour bar to the right."""
+    left, top, right, bottom = frame
+    scale = SIDE / max(right - left, bottom - top)
+    width, height = (max(1, round(scale * side)) for side in (right - left, bottom - top))
+    values = panel.values
     low, high = panel.ends or (0.0, 1.0)
     if values.ndim == 2:
         values = colored((values.astype(float) - low) / max(high - low, 1e-9), panel.colors)
-    tile = _resized(values, size)
+    tile = _resized(values, (width, height))
     if panel.box is not None:
-        left, top, right, bottom = frame
         x, y = width / (right - left), height / (bottom - top)
         x0, y0, x1, y1 = panel.box
         first = (x0 - left) * x, (y0 - top) * y

@@ -1,24 +1,23 @@
-"""What the page shows of an explanation: pictures with captions, and text in Markdown."""
+"""What the page shows of an explanation: pictures, and text in Markdown."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import torch
 from PIL import Image
 
 from aib.figures.explanation import panels
 from aib.figures.fonts import in_order
-from aib.figures.overlay import Array, colored
-from aib.figures.picture import Panel, limits, magnified
+from aib.figures.overlay import Array
+from aib.figures.picture import Box, Panel, draw_panel, limits, magnified
 from aib.figures.scale import FLAT
 from aib.interpret.stored import StoredVerdict
 from aib.models.explanation import CLOSED, Explanation
 
 TOP = 5  # classes
-SIDE = 256  # pixels of a map's longer side, about
 CHANGE_COLORS = "RdBu_r"  # white where nothing changed
-Tile = tuple[Array, str]  # a picture uint8 [H,W,3] and its caption
+Tile = tuple[Image.Image, str]  # a picture, and the text that stands for it
 
 
 def details(found: Explanation) -> str:
@@ -55,23 +54,13 @@ def maps(picture: Array, found: Explanation, opacity: float) -> list[Tile]:
     if found.shown_map is None:
         return []
     large = magnified(picture)
-    shown = panels(replace(found, images=(large,)), opacity=opacity)[1:]
-    return [_tile(panel, large.shape[1], large.shape[0]) for panel in shown]
+    row = panels(replace(found, images=(large,)), opacity=opacity)[1:]
+    return tiles(row, (0, 0, large.shape[1], large.shape[0]))
 
 
-def _tile(panel: Panel, width: int, height: int) -> Tile:
-    """A panel above the bar of its colours; the caption has the values at the bar's ends."""
-    values, caption = panel.values, panel.title.replace("\n", ", ")
-    if panel.ends is None:
-        return values, caption
-    low, high = panel.ends
-    if values.ndim == 2:
-        scaled = (values.astype(float) - low) / max(high - low, FLAT)
-        image = Image.fromarray(colored(scaled, panel.colors))
-        values = np.asarray(image.resize((width, height), Image.Resampling.NEAREST))
-    bar = colored(np.arange(width) / max(width - 1, 1), panel.colors)  # [W,3]
-    rows = np.broadcast_to(bar, (max(height, width) // 20 + 1, width, 3))
-    return np.vstack([values, rows]), f"{caption}, {low:.3g} to {high:.3g}"
+def tiles(row: Sequence[Panel], frame: Box = (0, 0, 1, 1)) -> list[Tile]:
+    """Panels as drawn by `aib explain`, with their titles as alternative texts."""
+    return [(draw_panel(panel, frame), panel.title) for panel in row]
 
 
 def change_text(before: Explanation, now: Explanation) -> str:
@@ -88,19 +77,18 @@ def change_text(before: Explanation, now: Explanation) -> str:
     return "\n".join(["#### What the blocks change", text, "", *table])
 
 
-def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
+def change_maps(before: Explanation, now: Explanation) -> list[Panel]:
     """The map before, with the blocks, and the difference; of a masked model the mask."""
     old, new = before.shown_map, now.shown_map
     if old is None or new is None:
         return []
     ends = limits(torch.cat([old, new]))
     most = max(float((new - old).abs().max()), FLAT)
-    row = (
+    return [
         Panel("map before", old[0].numpy(), ends),
         Panel("map with the blocks", new[0].numpy(), ends),
         Panel("difference", (new - old)[0].numpy(), (-most, most), CHANGE_COLORS),
-    )
-    return [_tile(panel, SIDE, SIDE) for panel in row]
+    ]
 
 
 def escape(text: str) -> str:
