@@ -27,7 +27,6 @@ def eval_(
     average: Averaging | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
-    compile: bool = False,
     device: str | None = None,
     workers: int = 2,
     seed: int = 0,
@@ -49,7 +48,6 @@ def eval_(
         average: average probabilities or logits over samples (default: the model's profile).
         batch_size: images per batch (default: what fits the memory).
         precision: precision of the forward pass.
-        compile: use torch.compile.
         device: cpu or cuda (default: cuda if available).
         workers: processes that decode images.
         seed: seed of the noise.
@@ -78,7 +76,6 @@ def eval_(
                 average=average,
                 batch_size=batch_size,
                 precision=precision,
-                compile=compile,
                 workers=workers,
                 seed=seed,
                 classes=classes,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from aib.commands.arguments import parse_samples, print_json
-from aib.config.validation import THRESHOLD, Fraction, Method, check, check_seed
+from aib.config.validation import THRESHOLD, Method, check_seed
 from aib.errors import AibError
 from aib.system.files import quoted
 from aib.system.progress import progress_bar
@@ -64,7 +64,6 @@ def explain(
     from aib.runs.run import find_model, open_run
 
     check_seed(seed)
-    check("threshold", threshold, Fraction)
     options: dict[str, Any] = {
         "method": method,
         "samples": parse_samples(samples) if samples else None,

@@ -54,9 +54,6 @@ class Options:
     ] = False
 
 
-COMMAND = Options
-
-
 def main(argv: list[str]) -> None:
     """Run the command."""
     options, given = parse_settings(Options, argv, "aib train")

@@ -66,26 +66,12 @@ def _comparison(runs: Sequence[RunContent]) -> dict[str, Any]:
         for run in runs
         if run.settings and (e := run.own_evaluation)
     ]
-    images = {"errors": map(_evaluated_images, runs), "maps": map(_studied_images, runs)}
     studies = {run.label: run.study for run in runs if run.study is not None}
     return {
         "errors": table_of("Error", errors),
-        "differ": [what for what, same in images.items() if len({*same} - {None}) > 1],
+        "images_differ": len({(s.measured_on(), s.seed) for s in studies.values()}) > 1,
         "tables": all_tables(studies) if studies else [],
     }
-
-
-def _evaluated_images(run: RunContent) -> tuple[Any, ...] | None:
-    """What tells the images of the run's evaluation; held-out ones depend on the run's seed."""
-    e, s = run.own_evaluation, run.settings
-    return (s.data, e.split, e.images, e.split == "val" and s.seed) if e and s else None
-
-
-def _studied_images(run: RunContent) -> tuple[Any, ...] | None:
-    """The same of the run's study, which may be of some images that it drew."""
-    study, s = run.study, run.settings
-    drawn = study and study.split != "test" and s and s.seed
-    return (study.data, study.split, study.images, study.seed, drawn) if study else None
 
 
 def _parts(run: RunContent) -> dict[str, Any]:
