@@ -1,7 +1,4 @@
-"""The charts of one run: its training, and accuracy against confidence.
-
-A chart is a pair of its caption and its <svg> element.
-"""
+"""The charts of one run: its training, and accuracy against confidence."""
 
 import math
 from collections.abc import Sequence
@@ -10,12 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aib.evaluation.error import CalibrationBins
-from aib.figures.embed import COLORS, HOVER, page_style, to_svg
+from aib.figures.embed import COLORS, page_style, svg_uri
 
 SIZE = (4.4, 2.5)  # inches
 MAX_POINTS = 400  # of a curve; more than the pixels it has
 
-Chart = tuple[str, str]
+
+class Chart(NamedTuple):
+    """A drawing, and its content for readers who do not see it."""
+
+    caption: str
+    uri: str
+    content: str
 
 
 class Line(NamedTuple):
@@ -79,17 +82,13 @@ def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) ->
 
 
 def reliability_chart(found: CalibrationBins) -> Chart:
-    """Accuracy against confidence; each bar has its text on hover."""
+    """Accuracy against confidence."""
     edges = np.linspace(0, 100, len(found.images) + 1)
     accuracy = [100 * value for value in found.accuracy]
-    texts = [f"{n} images, {a:.1f}% right" for n, a in zip(found.images, accuracy, strict=True)]
+    texts = (f"{n} images, {a:.1f}% right" for n, a in zip(found.images, accuracy, strict=True))
     with page_style():
         axis = _axes("confidence, %", "accuracy, %")
-        width = 0.93 * np.diff(edges)
-        for bar, text in zip(
-            axis.bar(edges[:-1], accuracy, width, align="edge"), texts, strict=True
-        ):
-            bar.set(gid=HOVER + text, alpha=0.75)
+        axis.bar(edges[:-1], accuracy, 0.93 * np.diff(edges), align="edge", alpha=0.75)
         axis.plot((0, 100), (0, 100), "--", color=COLORS[1], label="perfectly calibrated")
         axis.set(xlim=(0, 100), ylim=(0, 100))
         return _chart("Reliability", axis, ", ".join(texts))
@@ -106,11 +105,11 @@ def _axes(x_label: str, y_label: str) -> Any:
 
 
 def _chart(caption: str, axis: Any, content: str) -> Chart:
-    """The drawing of these axes; `content` is for readers who do not see it."""
     figure = axis.figure
     if axis.get_legend_handles_labels()[0]:
         figure.legend(loc="outside upper right", ncols=5, handlelength=1.4, columnspacing=1.2)
-    return caption, to_svg(figure, f"{caption}, against {axis.get_xlabel()}: {content}")
+    about = f"{caption}, against {axis.get_xlabel()}: {content}"
+    return Chart(caption, svg_uri(figure), about)
 
 
 def thin_out(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
