@@ -55,7 +55,7 @@ def export(
         content = to_onnx(OnePass(traceable(reference)).eval(), about)
     except Exception as error:  # a user's network may do what no graph can express
         raise AibError(f"this network cannot be exported: {_reason(error)}") from error
-    checked = check(reference, open_onnx(content)).require()
+    checked = check(reference, open_onnx(content))
     write_whole(path, lambda partial: partial.write_bytes(content))
     return Exported(path, len(content), about, checked)
 
