@@ -32,7 +32,7 @@ from aib.figures.embed import page_style
 from aib.figures.picture import save_figure
 from aib.figures.table import Table, number, table_of
 from aib.models.weights import CHECKPOINT, CONFIG, EVALUATION, WEIGHTS
-from aib.runs.files import read_metrics, train_seconds
+from aib.runs.files import read_metrics
 from aib.system.files import as_text, sha256, write_csv
 from aib.training.folder import RunFolder
 from aib.training.progress import Reporter
@@ -172,7 +172,7 @@ def collect(runs: Iterable[SweepRun], folder: Path) -> list[Row]:
             row |= {name: getattr(found, name, None) for name in METRICS}
             used = [one.get("perplexity") for one in read_metrics(folder / run.name)]
             row["perplexity"] = next((value for value in reversed(used) if value), None)
-            rows.append(row | {"minutes": train_seconds(folder / run.name) / 60})
+            rows.append(row)
     return rows
 
 

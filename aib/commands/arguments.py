@@ -1,9 +1,8 @@
 """What commands share: options from a signature or dataclass, presets, tables, JSON."""
 
-import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -32,18 +31,11 @@ def run_command(command: str, argv: Sequence[str]) -> None:
     elif isinstance(module.COMMAND, dict):
         if argv and not argv[0].startswith("-"):
             reject_unknown(argv[:1], module.COMMAND, "no command")
-        table = {name: unwrapped(one) for name, one in module.COMMAND.items()}
         tyro.extras.subcommand_cli_from_dict(
-            table, args=list(argv), prog=prog, description=module.__doc__, config=CONFIG
+            module.COMMAND, args=list(argv), prog=prog, description=module.__doc__, config=CONFIG
         )
     else:
-        tyro.cli(unwrapped(module.COMMAND), args=list(argv), prog=prog, config=CONFIG)
-
-
-def unwrapped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with the text of each argument in one line: tyro would keep the breaks."""
-    command.__doc__ = re.sub(r"\n {8,}(?=\S)", " ", inspect.cleandoc(command.__doc__ or ""))
-    return command
+        tyro.cli(module.COMMAND, args=list(argv), prog=prog, config=CONFIG)
 
 
 def parse_samples(text: str) -> tuple[int, int]:

@@ -110,23 +110,7 @@ def describe(
             "values": "RGB in 0..1, float32; preprocessing.resize gives the size, "
             "mean and std are applied inside",
         },
-        "outputs": {
-            name: {"shape": ["batch", *value.shape[1:]], "values": _meaning(name, model)}
-            for name, value in outputs.items()
-        },
+        "outputs": {name: ["batch", *value.shape[1:]] for name, value in outputs.items()},
         "anchors": anchors,  # the values of a quantised map, rising
         "samples": "deterministic",
     }
-
-
-def _meaning(name: str, model: Classifier) -> str:
-    fixed = {
-        "logits": "log-probabilities",
-        "bits": "bits per pixel that the mask lets through, at most",
-        "sigma": "sigma_a, the standard deviation of the attention",
-    }
-    if name == "map" and model.takes_mask:
-        return "the mask: the share of each pixel that the classifier sees"
-    quantised = model.quantizer is not None
-    levels = "a_q, mu_a at its nearest anchor" if quantised else "mu_a, the mean of the attention"
-    return fixed.get(name, levels)

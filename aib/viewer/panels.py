@@ -13,7 +13,7 @@ from aib.figures.overlay import Array
 from aib.figures.picture import Box, Panel, draw_panel, limits, magnified
 from aib.figures.scale import FLAT
 from aib.interpret.stored import StoredVerdict
-from aib.models.explanation import CLOSED, Explanation
+from aib.models.explanation import Explanation
 
 TOP = 5  # classes
 CHANGE_COLORS = "RdBu_r"  # white where nothing changed
@@ -22,9 +22,9 @@ Tile = tuple[Image.Image, str]  # a picture, and the text that stands for it
 
 def details(found: Explanation) -> str:
     """How certain the decision is, and whose map it is."""
-    lines = [f"Entropy {float(found.entropy_bits):.2f} of {found.max_entropy_bits:.2f} bits"]
+    certainty, lines = found.certainty().capitalize(), []
     if found.disagreement_bits is not None:
-        lines[0] += f", disagreement of the samples {float(found.disagreement_bits):.2f} bits"
+        lines.append(f"Disagreement of the samples {float(found.disagreement_bits):.2f} bits")
     if found.kl_bits is not None:
         lines.append(f"KL of the latent {float(found.kl_bits):.1f} bits")
     if found.mask is not None and found.bits is not None:
@@ -33,12 +33,9 @@ def details(found: Explanation) -> str:
     if found.method != "own":
         shown = "no map" if found.method is None else "the map of Grad-CAM"
         lines.append(f"The model has no attention: {shown}")
-    text = ". ".join([found.scope.capitalize(), *lines]) + "."
-    if bool(found.unsure):
-        text = f"⚠ **Unsure: it may show none of these classes.** {text}"
-    if bool(found.closed):
-        text = f"⚠ **{CLOSED.capitalize()}.** {text}"
-    return text
+    if bool(found.unsure | found.closed):
+        certainty = f"⚠ **{certainty}**"
+    return ". ".join([certainty, found.scope.capitalize(), *lines]) + "."
 
 
 def verdict(found: StoredVerdict | None) -> str:

@@ -41,8 +41,8 @@ def explanation(**parts) -> Explanation:
 def test_the_details_say_how_certain_the_decision_is():
     p = torch.tensor([[0.91, *[0.01] * 9]])
     sure = panels.details(explanation(probabilities=p, kl_bits=torch.tensor([7.25])))
-    assert "of 3.32 bits" in sure and "KL of the latent 7.2 bits" in sure and "Unsure" not in sure
-    assert "Unsure: it may show none of these classes" in panels.details(explanation())
+    assert "of 3.32 bits" in sure and "KL of the latent 7.2 bits" in sure and "unsure" not in sure
+    assert "unsure, it may show none of the classes**" in panels.details(explanation())
 
 
 def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
