@@ -22,7 +22,7 @@ COMMANDS = {
     "view": "interactive local page: drop an image, see the map, hide parts of it",
     "interpret": "measure how far maps can be trusted: stability, localisation, reliance, bits",
     "report": "write one HTML page about one or more runs",
-    "export": "write a model as one ONNX or torch.export file that runs without aib",
+    "export": "write a model as one ONNX file that runs without aib",
     "data": "list and fetch data sets",
 }
 

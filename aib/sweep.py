@@ -10,14 +10,16 @@ trained again, an interrupted one is resumed. Several processes may work on the 
 GPU: each leaves out a run that another one is training.
 """
 
+import json
 import math
 import statistics
 import typing
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import torch
@@ -28,27 +30,24 @@ from aib.errors import AibError, first_line
 from aib.evaluation.error import Evaluation, describe_split, read_evaluations
 from aib.figures.embed import page_style
 from aib.figures.picture import save_figure
-from aib.figures.table import Table, number
+from aib.figures.table import Table, number, table_of
 from aib.models.weights import CHECKPOINT, CONFIG, EVALUATION, WEIGHTS
-from aib.runs.files import read_metrics, train_seconds
+from aib.runs.files import read_metrics
 from aib.system.files import as_text, sha256, write_csv
 from aib.training.folder import RunFolder
 from aib.training.progress import Reporter
 from aib.training.train import train, with_test_images
 
 ALIASES = {"K": "latent_dim", "Q": "num_anchors"}  # the paper's letters for two settings
-LETTERS = {name: letter for letter, name in ALIASES.items()}
 # The same for all runs: the images that a run is evaluated on depend on `holdout`.
 FIXED = MACHINE | {"seed", "holdout", "evaluator", "backbone"}
-WORDS = {"none": None, "true": True, "false": False}
-LOG_RATIO = 8  # from this ratio of the largest to the smallest value on, the axis is logarithmic
 
 Value = str | int | float | bool | None
 Row = dict[str, Any]  # of sweep.csv
 
-# Metrics of the tables: title, digits, factor.
+# Metrics of the tables: title, digits, factor. All but the last are of the evaluation.
 METRICS = {
-    "error": ("error, %", 2, 1.0),
+    "top1_error": ("error, %", 2, 1.0),
     "calibration_error": ("calibration error, %", 2, 1.0),
     "kl_bits": ("latent, bits", 1, 1.0),
     "area": ("mask area, %", 1, 100.0),
@@ -56,24 +55,19 @@ METRICS = {
 }
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """A setting and the values that it takes."""
 
+    name: str  # the paper's letter, where it has one
     setting: str
     values: tuple[Value, ...]
-
-    @property
-    def name(self) -> str:
-        """The setting's name, or the paper's letter for it."""
-        return LETTERS.get(self.setting, self.setting)
 
 
 @dataclass(frozen=True)
 class SweepRun:
     """One run, and the point of the sweep that it belongs to."""
 
-    grid: Grid
+    setting: str
     value: Value
     name: str  # of its folder
     settings: Settings
@@ -99,23 +93,22 @@ def parse_grid(text: str) -> Grid:
     reject_unknown([name], [*ALIASES, *names], "a sweep cannot vary", "aib train --help")
     setting = ALIASES.get(name, name)
     values = (_parse_value(name, types[setting], word) for word in words)
-    return Grid(setting, tuple(dict.fromkeys(values)))
+    return Grid(name, setting, tuple(dict.fromkeys(values)))
 
 
 def _parse_value(name: str, hint: Any, word: str) -> Value:
-    convert: Callable[[str], Value]
-    for convert in (lambda text: WORDS[text.lower()], int, float, str):
-        with suppress(KeyError, ValueError):
-            if fits(value := convert(word), hint):
-                return value
+    found: list[Value] = [word]
+    with suppress(ValueError):
+        found = [json.loads("null" if word.lower() == "none" else word.lower()), word]
+    for value in found:
+        if fits(value, hint):
+            return value
     raise AibError(f"{name} must be {describe(hint)}, not {word!r}")
 
 
 def format_value(value: Value) -> str:
     """A value as text that parses back to it; 1.0 is written 1."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e6:
-        return str(int(value))
-    return str(value)
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def plan(base: Settings, grids: Sequence[Grid], seeds: int = 1) -> list[SweepRun]:
@@ -134,7 +127,7 @@ def plan(base: Settings, grids: Sequence[Grid], seeds: int = 1) -> list[SweepRun
             # A setting may be a path, which is no part of a file name.
             text = quote(format_value(value), safe="-_+.", errors="surrogateescape")
             point = "base" if own else f"{grid.name}={text}"
-            runs.append(SweepRun(grid, value, f"{point},seed={seed}", settings))
+            runs.append(SweepRun(grid.name, value, f"{point},seed={seed}", settings))
     return runs
 
 
@@ -173,37 +166,21 @@ def collect(runs: Iterable[SweepRun], folder: Path) -> list[Row]:
     """A row of metrics per finished run and grid."""
     rows = []
     for run in runs:
-        if (found := run.evaluation(folder)) is None:
-            continue
-        history = read_metrics(folder / run.name)
-        used = [row["perplexity"] for row in history if row.get("perplexity") is not None]
-        rows.append(
-            {
-                "run": run.name,
-                "setting": run.grid.name,
-                "value": run.value,
-                "seed": run.settings.seed,
-                "split": found.split,
-                "images": found.images,
-                "error": found.top1_error,
-                "error_low": found.top1_interval[0],
-                "error_high": found.top1_interval[1],
-                "nll": found.nll,
-                "calibration_error": found.calibration_error,
-                "kl_bits": found.kl_bits,
-                "area": found.area,
-                "perplexity": used[-1] if used else None,
-                "minutes": train_seconds(folder / run.name) / 60,
-            }
-        )
+        if found := run.evaluation(folder):
+            row = {"run": run.name, "setting": run.setting, "value": run.value}
+            row |= {"seed": run.settings.seed, "split": found.split}
+            row |= {name: getattr(found, name, None) for name in METRICS}
+            used = [one.get("perplexity") for one in read_metrics(folder / run.name)]
+            row["perplexity"] = next((value for value in reversed(used) if value), None)
+            rows.append(row)
     return rows
 
 
 def points(rows: Iterable[Row]) -> dict[str, dict[Value, list[Row]]]:
     """The rows by setting and value."""
-    found: dict[str, dict[Value, list[Row]]] = {}
+    found: dict[str, dict[Value, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        found.setdefault(row["setting"], {}).setdefault(row["value"], []).append(row)
+        found[row["setting"]][row["value"]].append(row)
     return found
 
 
@@ -216,23 +193,20 @@ def mean_and_std(rows: Sequence[Row], metric: str) -> tuple[float | None, float 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     """One table per setting: a row per value, a column per metric that any run has."""
-    metrics = [name for name in METRICS if any(row[name] is not None for row in rows)]
+    metrics = {k: v for k, v in METRICS.items() if any(row[k] is not None for row in rows)}
     splits = " or ".join(sorted({describe_split(row["split"]) for row in rows}))
     note = f"Mean ± standard deviation over seeds, on {splits} images."
     made = []
     for setting, values in points(rows).items():
-        head = (setting, "seeds", *(METRICS[name][0] for name in metrics))
-        body = tuple(
-            (format_value(value), str(len(found)), *(_cell(found, name) for name in metrics))
-            for value, found in values.items()
-        )
-        made.append(Table(f"Against {setting}", head, body, note))
+        body = []
+        for value, found in values.items():
+            body.append({setting: format_value(value), "seeds": str(len(found))})
+            for name, (title, digits, factor) in metrics.items():
+                mean, std = mean_and_std(found, name)
+                spread = f" ± {number(std, digits, factor)}" if std else ""
+                body[-1][title] = number(mean, digits, factor) + spread
+        made.append(table_of(f"Against {setting}", body, note))
     return made
-
-
-def _cell(rows: Sequence[Row], metric: str) -> str:
-    (mean, std), (_, digits, factor) = mean_and_std(rows, metric), METRICS[metric]
-    return number(mean, digits, factor) + (f" ± {factor * std:.{digits}f}" if std else "")
 
 
 def plot(rows: Sequence[Row]) -> Any:
@@ -244,21 +218,11 @@ def plot(rows: Sequence[Row]) -> Any:
         figure = Figure(figsize=(3.2 * len(panels) + 0.6, 2.6), layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axis, (setting, values) in zip(axes, panels.items(), strict=True):
-            found = [mean_and_std(rows, "error") for rows in values.values()]
-            x = positions(list(values))
-            order = sorted(range(len(x)), key=x.__getitem__)
-            mean, std = ([found[i][part] for i in order] for part in (0, 1))
-            bars = [math.nan if one is None else one for one in std]  # matplotlib leaves them out
-            axis.errorbar([x[i] for i in order], mean, yerr=bars, fmt="o-", capsize=3)
+            found = [mean_and_std(rows, "top1_error") for rows in values.values()]
+            x = range(len(values))
+            bars = [std or math.nan for _, std in found]  # matplotlib leaves NaN out
+            axis.errorbar(x, [mean for mean, _ in found], yerr=bars, fmt="o-", capsize=3)
             axis.set_xticks(x, [as_text(format_value(value)) for value in values])
             axis.set_xlabel(setting)
         axes[0].set_ylabel("error, %")
     return figure
-
-
-def positions(values: Sequence[Value]) -> list[float]:
-    """Positions on the axis: logarithms of widely spread numbers, else side by side."""
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) == len(values) and 0 < LOG_RATIO * min(numbers) <= max(numbers):
-        return [math.log10(number) for number in numbers]
-    return list(map(float, range(len(values))))

@@ -201,11 +201,11 @@ VOID_TAGS = {"meta", "link", "img", "br"}
 
 
 class HtmlPage(HTMLParser):
-    """A parsed page: checks nesting; collects images, addresses, tags, ids and SVG labels."""
+    """A parsed page: checks nesting; collects images, addresses, tags and ids."""
 
     def __init__(self, text: str):
         super().__init__()
-        self.open, self.images, self.addresses, self.drawings = [], [], [], []
+        self.open, self.images, self.addresses = [], [], []
         self.tags, self.ids = set(), set()
         self.feed(text)
         self.close()
@@ -217,8 +217,6 @@ class HtmlPage(HTMLParser):
         self.ids.add(found.get("id"))
         if tag == "img":
             self.images.append(found)
-        if tag == "svg":
-            self.drawings.append(found)
         self.addresses += [found[k] for k in ("src", "href") if k in found]
         if tag not in VOID_TAGS:
             self.open.append(tag)

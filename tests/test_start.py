@@ -76,6 +76,6 @@ assert main(["explain", "photo.png", "--deterministic"]) == 0
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
     imported = set(in_new_process(code, cwd=tmp_path))
-    assert "aib.figures.row" in imported
+    assert "aib.figures.picture" in imported
     heavy = {"matplotlib", "torchmetrics", "lightning", "scipy", "torch._dynamo", "captum"}
     assert not imported & heavy

@@ -26,8 +26,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from aib.config.settings import Settings
 from aib.data import ImageSet, load
 from aib.data.preprocessing import normalise
-from aib.export.formats import open_onnx, to_onnx
 from aib.export.one_pass import OnePass, describe, traceable
+from aib.export.onnx_file import open_onnx, to_onnx
 from aib.models.classifier import Classifier
 from aib.models.loss import aib_loss
 from aib.models.modes import DTYPES
@@ -256,12 +256,12 @@ def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def make_variants(model: Classifier, compile: bool) -> Variants:
-    model, size = deepcopy(model).cpu().float().eval(), model.preprocessing.image_size
+    model = deepcopy(model).cpu().float().eval()
     variants: Variants = {"eager": OnePass(model).eval()}
     if compile:
         variants["compiled"] = torch.compile(OnePass(deepcopy(model)).eval())
-    about = describe(model, "onnx")
-    variants["onnx"] = open_onnx(to_onnx(OnePass(traceable(model)).eval(), size, about))
+    about = describe(model)
+    variants["onnx"] = open_onnx(to_onnx(OnePass(traceable(model)).eval(), about))
     return variants
 
 

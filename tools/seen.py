@@ -6,10 +6,10 @@ its probability.
 """
 
 import argparse
-from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+
+from PIL import Image
 
 from aib.errors import AibError
 from aib.evaluation.matching import prepare_images
@@ -24,8 +24,8 @@ ROWS = ("image", "seen", "mask")
 QUALITY = 85  # of the JPEG: noise makes a PNG large
 
 
-def draw_seen(run: Run, data: str, root: str | None, every: int) -> Any:
-    """Return the picture as a matplotlib figure."""
+def draw_seen(run: Run, data: str, root: str | None, every: int) -> Image.Image:
+    """Return the picture."""
     _, images = prepare_images(run.model, run.images(data, "test", root))
     columns, names = [], []
     for label, name in list(enumerate(images.class_names))[::every]:
@@ -35,7 +35,7 @@ def draw_seen(run: Run, data: str, root: str | None, every: int) -> Any:
             columns.append(tiles(tile, found))
             names.append(caption(name, found))
     rows = [list(row) for row in zip(*columns, strict=True)]
-    return draw_mosaic(rows, ROWS, names, cell=1.35)
+    return draw_mosaic(rows, ROWS, names)
 
 
 def caption(name: str, found: Explanation) -> str:
@@ -64,9 +64,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--every", type=int, default=9, help="take every N-th class")
     options = parser.parse_args(argv)
     run = open_run(find_model(options.run))
-    figure = draw_seen(run, options.data, options.root, options.every)
-    save = partial(figure.savefig, format="jpg", dpi=110, bbox_inches="tight")
-    write_whole(options.out, partial(save, pil_kwargs={"quality": QUALITY}))
+    image = draw_seen(run, options.data, options.root, options.every)
+    write_whole(options.out, lambda path: image.save(path, "JPEG", quality=QUALITY))
 
 
 if __name__ == "__main__":

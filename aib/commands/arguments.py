@@ -1,9 +1,8 @@
 """What commands share: options from a signature or dataclass, presets, tables, JSON."""
 
-import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -22,30 +21,21 @@ CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 
 
 def run_command(command: str, argv: Sequence[str]) -> None:
-    """Run a command with these words: its module's `main`, or else its COMMAND."""
+    """Run a command with these words: its module's `main`, or else its COMMAND.
+
+    --help and errors raise SystemExit.
+    """
     module, prog = import_module(f"aib.commands.{command}"), f"aib {command}"
     if hasattr(module, "main"):
         module.main(list(argv))
     elif isinstance(module.COMMAND, dict):
         if argv and not argv[0].startswith("-"):
             reject_unknown(argv[:1], module.COMMAND, "no command")
-        table = {name: unwrapped(one) for name, one in module.COMMAND.items()}
         tyro.extras.subcommand_cli_from_dict(
-            table, args=list(argv), prog=prog, description=module.__doc__, config=CONFIG
+            module.COMMAND, args=list(argv), prog=prog, description=module.__doc__, config=CONFIG
         )
     else:
-        parse(unwrapped(module.COMMAND), argv, prog)
-
-
-def unwrapped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with the text of each argument in one line: tyro would keep the breaks."""
-    command.__doc__ = re.sub(r"\n {8,}(?=\S)", " ", inspect.cleandoc(command.__doc__ or ""))
-    return command
-
-
-def parse(command: Callable[..., Any], argv: Sequence[str], prog: str) -> Any:
-    """Call `command` with the options of `argv`; --help and errors raise SystemExit."""
-    return tyro.cli(command, args=list(argv), prog=prog, config=CONFIG)
+        tyro.cli(module.COMMAND, args=list(argv), prog=prog, config=CONFIG)
 
 
 def parse_samples(text: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from aib.commands.arguments import parse_samples, print_json
-from aib.config.validation import Averaging, Precision, check_seed
+from aib.config.validation import Precision, check_seed
 from aib.errors import AibError
 
 if TYPE_CHECKING:
@@ -24,10 +24,8 @@ def eval_(
     backbone: str | None = None,
     samples: str | None = None,
     deterministic: bool = False,
-    average: Averaging | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
-    compile: bool = False,
     device: str | None = None,
     workers: int = 2,
     seed: int = 0,
@@ -46,10 +44,8 @@ def eval_(
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         samples: attention x latent samples, such as 4x12 (default: the model's profile).
         deterministic: use the means instead of samples.
-        average: average probabilities or logits over samples (default: the model's profile).
         batch_size: images per batch (default: what fits the memory).
         precision: precision of the forward pass.
-        compile: use torch.compile.
         device: cpu or cuda (default: cuda if available).
         workers: processes that decode images.
         seed: seed of the noise.
@@ -75,10 +71,8 @@ def eval_(
                 labelled,
                 samples=parse_samples(samples) if samples else None,
                 deterministic=deterministic,
-                average=average,
                 batch_size=batch_size,
                 precision=precision,
-                compile=compile,
                 workers=workers,
                 seed=seed,
                 classes=classes,
@@ -93,7 +87,7 @@ def eval_(
             print_evaluation(result)
     # After printing: results are not lost if the folder cannot be written.
     name = f"{data or (opened.settings.data if opened.settings else images.name)} {images.split}"
-    plain = not (samples or deterministic or average or seed) and precision == "fp32"
+    plain = not (samples or deterministic or seed) and precision == "fp32"
     held_out = opened.settings is not None and opened.settings.holdout > 0
     for result in results:
         how = f"{result.classes} {result.samples} over {result.averaged}, {precision}, seed {seed}"

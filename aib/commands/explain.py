@@ -10,16 +10,14 @@ from typing import Annotated, Any
 import tyro
 
 from aib.commands.arguments import parse_samples, print_json
-from aib.config.validation import THRESHOLD, Fraction, Method, check, check_seed
+from aib.config.validation import THRESHOLD, Method, check_seed
 from aib.errors import AibError
-from aib.system.files import finite, quoted, write_csv
+from aib.system.files import quoted
 from aib.system.progress import progress_bar
 
-OUT, TABLE = "explanations", "explanations.csv"
+OUT = "explanations"
 MASKS = "masks"  # folders of this name hold no images to explain
 TOP = 3  # classes printed
-BOX = ("left", "top", "right", "bottom")
-COLUMNS = ("image", "prediction", "probability", "entropy_bits", "threshold", *BOX, "map")
 
 
 def explain(
@@ -40,7 +38,7 @@ def explain(
     """Show where a model looks. Writes for each image a PNG (image, map over it, quantised levels,
     uncertainty; of a masked model also what the classifier saw and the bits that the mask lets
     through), the raw map as .npy, a mask (.mask.png) and a box where the map exceeds a threshold,
-    and a JSON that says how they were made; then explanations.csv with one row per image.
+    and a JSON that says how they were made.
 
     Example: aib explain cat.jpg holiday/ --run runs/cifar10 --out maps
 
@@ -60,13 +58,12 @@ def explain(
     """
     from aib.data.decode import open_rgb
     from aib.evaluation.error import describe_samples
-    from aib.figures.saved import distinct_names, record, save
+    from aib.figures.explanation import distinct_names, record, save
     from aib.interpret.maps import explain as explain_image
     from aib.interpret.stored import stored_verdict
     from aib.runs.run import find_model, open_run
 
     check_seed(seed)
-    check("threshold", threshold, Fraction)
     options: dict[str, Any] = {
         "method": method,
         "samples": parse_samples(samples) if samples else None,
@@ -99,17 +96,16 @@ def explain(
             about = f"{opened.name} · {opened.label} · {describe_samples(found.samples)}"
             about += f" · {found.scope}" + (f"\n{verdict.line}" if verdict else "")
             [picture] = save(found, folder, [name], subtitle=about, overwrite=overwrite)
-            records.append(record(found) | {"picture": str(picture), "map": f"{name}.npy"})
+            records.append(record(found) | {"picture": str(picture)})
             if not json:
                 classes = ", ".join(f"{name} {100 * p:.1f}%" for name, p in found.top(0, TOP))
                 print(f"{path}: {classes}; {found.certainty()}  {picture}")
     if not records:
         raise AibError(f"none of the {len(files)} image(s) could be explained")
-    write_csv(folder / TABLE, COLUMNS, map(row_of, records))
     if json:
         print_json({"explanations": records, **found.made_with})
     else:
-        print(f"decision: {found.scope}\nwritten: {folder / TABLE}")
+        print(f"decision: {found.scope}\nwritten to {folder}")
         if method == "own":
             how = f"not measured; run `aib interpret {quoted(opened.source)}`"
             print(verdict.line if verdict else f"map: {how}")
@@ -140,11 +136,6 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
     if not overwrite and out.exists() and any(out.iterdir()):
         raise AibError(f"--out {out} is not empty: name a new folder, or add --overwrite")
     return out
-
-
-def row_of(record: dict[str, Any]) -> dict[str, Any]:
-    """A row of the table; the cells of a box are empty where there is none."""
-    return finite(record) | dict(zip(BOX, record["box"] or [None] * 4, strict=True))
 
 
 COMMAND = explain

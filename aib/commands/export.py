@@ -7,40 +7,37 @@ from typing import Annotated
 import tyro
 
 from aib.commands.arguments import print_json
-from aib.config.validation import Format
 
 
 def export_(
     folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None,
     /,
     run: Path | None = None,
-    format: Format = "onnx",
     out: Path | None = None,
     backbone: str | None = None,
     json: bool = False,
 ) -> None:
-    """Write a model as ONNX or torch.export: pixels in 0..1 to logits, attention map and sigma,
-    without noise, for any batch size. The file holds class names and preprocessing.
+    """Write a model as ONNX: pixels in 0..1 to logits, attention map and sigma, without noise, for
+    any batch size. The file holds class names and preprocessing.
 
     The file is compared with PyTorch before it is written, and the largest difference is printed.
 
-    Example: aib export runs/cifar10 --format onnx
+    Example: aib export runs/cifar10
 
     Args:
         folder: the same as --run.
         run: folder of a run or saved model, hf:owner/name[@REVISION], or packaged model.
-        format: onnx, or torch-export (a .pt2 file).
-        out: file to write (default: model.onnx or model.pt2 in the run's folder).
+        out: file to write (default: model.onnx in the run's folder).
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         json: print JSON.
     """
-    from aib.export import check_target, export
+    from aib.export import export
     from aib.runs.run import find_model, open_run
 
     opened = open_run(find_model(folder or run), "cpu", backbone)
     data = opened.settings.data if opened.settings else None
-    target = check_target(out or default_target(opened.output, format), format)
-    exported = export(opened.model, target, format, data=data, checksum=opened.checksum)
+    target = out or default_target(opened.output)
+    exported = export(opened.model, target, data=data, checksum=opened.checksum)
     checked = exported.check
     if json:
         print_json(asdict(exported) | {"path": str(exported.path)})
@@ -53,14 +50,11 @@ def export_(
         print(f"  {checked.other_level} positions midway between two levels took the other one")
 
 
-def default_target(folder: Path, format: Format) -> Path:
+def default_target(folder: Path) -> Path:
     """In the run's folder for output; for a model of the package, the current folder."""
-    from aib.export.formats import SUFFIXES
     from aib.runs.pretrained import PACKAGED
 
-    if folder.parent == PACKAGED:
-        return Path(folder.name + SUFFIXES[format])
-    return folder / ("model" + SUFFIXES[format])
+    return Path(f"{folder.name}.onnx") if folder.parent == PACKAGED else folder / "model.onnx"
 
 
 COMMAND = export_

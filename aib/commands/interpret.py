@@ -165,7 +165,7 @@ def draw(
 
     All by the labels of the runs; `models` are those with maps.
     """
-    from aib.figures.picture import save_figure
+    from aib.figures.picture import save_image
     from aib.interpret.pictures import modified_grid
 
     made = {
@@ -178,8 +178,8 @@ def draw(
         made[compared] = modified_grid(models, feeds[first], plan)
     for folder, name in product(folders.values(), DRAWN):
         (folder / "figures" / name).unlink(missing_ok=True)
-    for path, figure in made.items():
-        save_figure(figure, path)
+    for path, image in made.items():
+        save_image(image, path)
     return list(made)
 
 

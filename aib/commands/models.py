@@ -23,6 +23,8 @@ def models(
 ) -> None:
     """Print the models with their parameters, multiply-adds and the size of their attention map.
 
+    Of timm and torchvision: networks with the default of --at, or the layers of one network.
+
     Example: aib models "*aib*" --num-classes 100
 
     Example: aib models "timm:resnet*"
@@ -30,8 +32,7 @@ def models(
     Example: aib models timm:resnet50
 
     Args:
-        filter: a wildcard, such as "vgg*"; without it the paper's twelve models. "timm:*" and
-            "torchvision:*" list networks with the default of --at, and the name of one its layers.
+        filter: a name or wildcard; without it the paper's twelve models.
         num_classes: number of classes.
         image_size: 32 or 224.
         width: scales the models' channels.

@@ -1,23 +1,16 @@
-"""Flags of the command line for all settings and model options, in groups, none set by default.
-
-Which default a setting has depends on the preset, the model and the data. So the flags say what the
-user has set, and the command adds the rest.
-"""
+"""Flags of the command line for all settings and model options, in groups."""
 
 import ast
 import inspect
-import types
-import typing
-from dataclasses import fields, make_dataclass
+from collections.abc import Sequence
+from dataclasses import make_dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
 from aib.config.options import ModelOptions
-from aib.config.own_images import SMALL, WARM
-from aib.config.presets import PRESETS
 from aib.config.settings import Settings, setting_types
 
 GROUPS = {
@@ -44,54 +37,42 @@ GROUPS = {
     ),
     "record": ("log_every", "checkpoint_every", "evaluate_every", "loggers"),
 }  # fmt: skip
-OFF = "no_"  # before the name of a setting: the flag that switches it off
-DEPENDS = "[*]"  # depends on the model and the data
+
+
+def parse_settings(options: type, argv: Sequence[str], prog: str) -> tuple[Any, dict[str, Any]]:
+    """The options of a command, and the settings that were given, by name.
+
+    Which default a setting has depends on the preset, the model and the data.
+    """
+    # Both --compile and --no-compile: a preset may set either.
+    pairs = (tyro.conf.OmitArgPrefixes,)
+    parsed: Any = tyro.cli(_with_settings(options), args=list(argv), prog=prog, config=pairs)
+    flags = {word.partition("=")[0] for word in argv if word.startswith("--")}
+    given = {flag[2:].replace("-", "_").removeprefix("no_") for flag in flags}
+    groups = [vars(getattr(parsed, group)) for group in GROUPS]
+    return parsed, {name: v for one in groups for name, v in one.items() if name in given}
 
 
 @cache
-def with_setting_flags(options: type) -> type:
-    """The dataclass of a command's options, with the flags of all settings in groups.
-
-    A flag that is not given is None.
-    """
-    descriptions = describe_fields(Settings) | describe_fields(ModelOptions)
-    types_of, defaults = setting_types(), Settings().to_dict()
-    presets = [preset.settings.to_dict() for preset in PRESETS.values()]
-    own = [WARM.to_dict(), SMALL.to_dict()]
+def _with_settings(options: type) -> type:
+    """The dataclass of a command's options, with a group of flags for each group of settings."""
+    helps = describe_fields(Settings) | describe_fields(ModelOptions)
+    types, defaults = setting_types(), vars(Settings()) | vars(Settings().options)
     groups: list[Any] = []
     for group, names in GROUPS.items():
-        flags: list[Any] = []
+        flags = []
         for name in names:
-            text, default = descriptions[name], _format(defaults[name])
-            if any(values[name] != defaults[name] for values in own):
-                default = DEPENDS
-            if types_of[name] is not bool:
-                flags.append((name, _flag(types_of[name], text, default), None))
-                continue
-            if defaults[name]:
-                flags.append((OFF + name, _switch(f"Without {text[:1].lower()}{text[1:]}"), False))
-                continue
-            flags.append((name, _switch(text), False))
-            if any(values[name] for values in (*presets, *own)):
-                undo = f"Undo --{name.replace('_', '-')} of a preset."
-                flags.append((OFF + name, _switch(undo), False))
+            about = tyro.conf.arg(help=helps[name], help_behavior_hint=_default)
+            flags.append((name, Annotated[types[name], about], defaults[name]))
         made: Any = make_dataclass(group, flags, frozen=True)
         groups.append((group, Annotated[made, tyro.conf.arg(name=group)], made()))
-    name, about = options.__name__, {"__doc__": options.__doc__}
-    return make_dataclass(name, groups, bases=(options,), frozen=True, namespace=about)
+    doc = {"__doc__": options.__doc__}
+    return make_dataclass(options.__name__, groups, bases=(options,), frozen=True, namespace=doc)
 
 
-def given_settings(options: Any) -> dict[str, Any]:
-    """The settings that were given on the command line, by name."""
-    given: dict[str, Any] = {}
-    for group in (getattr(options, name) for name in GROUPS):
-        for f in fields(group):
-            value = getattr(group, f.name)
-            if value is True and f.name.startswith(OFF):
-                given[f.name.removeprefix(OFF)] = False
-            elif value is not None and value is not False:
-                given[f.name] = None if value == "None" else value
-    return given
+def _default(value: str) -> str:
+    """The default in the help, unless it is off or empty."""
+    return "" if value in ("None", "False", "") else f"[{value}]"
 
 
 def describe_fields(cls: type) -> dict[str, str]:
@@ -104,35 +85,3 @@ def describe_fields(cls: type) -> dict[str, str]:
         if isinstance(one, ast.AnnAssign) and isinstance(text, ast.Expr)
         if isinstance(one.target, ast.Name)
     }
-
-
-def _switch(text: str) -> Any:
-    return Annotated[bool, tyro.conf.arg(help=text, help_behavior_hint="")]
-
-
-def _flag(kind: Any, text: str, default: str) -> Any:
-    """The annotation of a setting's flag: its type or None, its help and its default."""
-    nullable = type(None) in typing.get_args(kind)  # --clip None undoes what a preset sets
-    kinds: Any = kind | Literal["None"] if nullable else kind
-    arg = tyro.conf.arg(help=text, help_behavior_hint=default, metavar=_metavar(kind))
-    return Annotated[kinds | None, tyro.conf.DisallowNone, arg]
-
-
-def _metavar(kind: Any) -> str:
-    """What stands for the value in the help."""
-    arguments = [one for one in typing.get_args(kind) if one is not type(None)]
-    origin = typing.get_origin(kind)
-    if origin in (typing.Union, types.UnionType):
-        return _metavar(arguments[0])
-    if origin is Literal:
-        return "NAME"
-    if origin is tuple:
-        inner = _metavar(arguments[0])
-        return f"{inner} ..." if ... in arguments else " ".join([inner] * len(arguments))
-    return {int: "INT", float: "FLOAT"}.get(kind, "TEXT")
-
-
-def _format(value: Any) -> str:
-    """A default in the help; nothing for False, None and empty lists."""
-    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return f"[{text}]" if value not in (None, False, []) else ""

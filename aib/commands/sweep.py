@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from aib.commands import arguments
-from aib.commands.setting_flags import given_settings, with_setting_flags
+from aib.commands.setting_flags import parse_settings
 from aib.config.presets import get_preset
 from aib.config.settings import Settings
 from aib.errors import AibError, counted
@@ -30,18 +30,18 @@ class Options:
     """Runs per point, with consecutive seeds from --seed on."""
     out: Path | None = None
     """Folder of the sweep; runs/sweep-PRESET if not given."""
-    json: bool = False
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print JSON."""
 
 
 def main(argv: list[str]) -> None:
     """Run the command."""
-    o = arguments.parse(with_setting_flags(Options), argv, "aib sweep")
+    o, given = parse_settings(Options, argv, "aib sweep")
     from aib.sweep import parse_grid, plan, sweep, tables
     from aib.training.progress import make_reporter
 
     preset = get_preset(o.preset) if o.preset else None
-    settings = (preset.settings if preset else Settings()).updated(**given_settings(o))
+    settings = (preset.settings if preset else Settings()).updated(**given)
     name = re.sub("[:/]", "-", arguments.run_name(preset, settings))
     runs = plan(settings, [parse_grid(text) for text in o.grid], o.seeds)
     rows, failed = sweep(runs, o.out or Path("runs") / f"sweep-{name}", make_reporter)

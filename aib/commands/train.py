@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import tyro
 from rich.table import Column, Table
 
-from aib.commands.arguments import parse, run_name, wide_console
+from aib.commands.arguments import run_name, wide_console
 from aib.commands.eval import print_evaluation
-from aib.commands.setting_flags import given_settings, with_setting_flags
+from aib.commands.setting_flags import parse_settings
 from aib.config.own_images import largest_size, own_images
 from aib.config.presets import PRESETS, Preset, get_preset
 from aib.config.settings import Settings
@@ -32,7 +32,8 @@ class Options:
 
     Example: aib train --resume runs/beta02
 
-    A preset sets many of the defaults. [*]: the default depends on the model (see docs).
+    The defaults are those without a preset. With `--data folder:PATH` alone, aib chooses model and
+    settings for this machine.
     """
 
     preset: Annotated[
@@ -48,22 +49,18 @@ class Options:
         tyro.conf.arg(help="Interrupted run to resume with its settings.", help_behavior_hint=""),
     ] = None
     list: Annotated[
-        bool, tyro.conf.arg(help="List the presets and exit.", help_behavior_hint="")
+        tyro.conf.FlagCreatePairsOff[bool],
+        tyro.conf.arg(help="List the presets and exit.", help_behavior_hint=""),
     ] = False
-
-
-COMMAND = Options
 
 
 def main(argv: list[str]) -> None:
     """Run the command."""
-    command = with_setting_flags(Options)
-    options = parse(command, argv, "aib train")
+    options, given = parse_settings(Options, argv, "aib train")
     if options.list:
         print_presets()
         return
     preset = None if options.preset is None else get_preset(options.preset)
-    given = given_settings(options)
     if options.resume is not None:
         settings = resumed_settings(options, given)
     elif preset is not None:

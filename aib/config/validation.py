@@ -54,7 +54,6 @@ Cache = Literal["auto", "memory", "none"]  # of decoded images
 Resize = Literal["squash", "crop"]
 Averaging = Literal["probabilities", "logits"]
 Budget = Literal["mean", "image"]  # of the area: for the mean over images, or for each image
-Format = Literal["onnx", "torch-export"]
 Method = Literal["own", "gradcam"]
 THRESHOLD = 0.5  # where `aib explain` cuts a map for its box and mask
 

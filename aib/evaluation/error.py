@@ -106,7 +106,6 @@ def evaluate(
     *,
     samples: tuple[int, int] | None = None,
     deterministic: bool = False,
-    average: Averaging | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
     channels_last: bool = False,
@@ -136,7 +135,7 @@ def evaluate(
     if classes == "own":
         classes, images = prepare_images(model, images)
     batches = Batches(images, batch_size, train=False, device=device, workers=workers)
-    average = average or get_profile(model.profile).averaging
+    average = get_profile(model.profile).averaging
     layout = torch.channels_last if channels_last else torch.contiguous_format
     forward = torch.compile(model) if compile else model
     metrics = EvaluationMetrics(model.num_classes, device)

@@ -1,7 +1,6 @@
-"""Export a model to one file that runs without aib, compared with PyTorch before it is written.
+"""Export a model to an ONNX file that runs without aib. It is compared with PyTorch first.
 
-export(model, "model.onnx")  # onnxruntime, and whatever else reads ONNX
-export(model, "model.pt2", "torch-export")  # torch.export.load("model.pt2").module()
+export(model, "model.onnx")
 """
 
 from copy import deepcopy
@@ -10,25 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from aib.config.validation import check as check_value
 from aib.errors import AibError, first_line, missing_extra
 from aib.export.check import Check, check
-from aib.export.formats import (
-    SUFFIXES,
-    Format,
-    open_onnx,
-    open_torch_export,
-    read_metadata,
-    to_onnx,
-    to_torch_export,
-)
 from aib.export.one_pass import OnePass, describe, traceable
+from aib.export.onnx_file import open_onnx, read_metadata, to_onnx
 from aib.models.classifier import Classifier, check_model
-from aib.system.files import check_writable, write_whole
+from aib.system.files import check_suffix, check_writable, write_whole
 
-__all__ = ["Check", "Exported", "Format", "export", "read_metadata"]
-
-FORMATS = {"onnx": (to_onnx, open_onnx), "torch-export": (to_torch_export, open_torch_export)}
+__all__ = ["Check", "Exported", "export", "read_metadata"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +32,6 @@ class Exported:
 def export(
     model: Classifier,
     path: str | Path,
-    format: Format = "onnx",
     *,
     data: str | None = None,
     checksum: str | None = None,
@@ -55,17 +42,20 @@ def export(
     what the model computes is not written.
     """
     check_model(model, "export")
-    path = check_target(Path(path), format)
+    path = Path(path)
+    check_suffix(path, ".onnx")
+    check_writable(path)
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        if find_spec(package) is None:
+            raise missing_extra("onnx", f"ONNX needs {package}")
     # A copy on the CPU in float32 and evaluation mode: what the file has to compute.
-    reference, size = deepcopy(model).cpu().float().eval(), model.preprocessing.image_size
-    about = describe(reference, format, data=data, checksum=checksum)
-    make, reopen = FORMATS[format]
+    reference = deepcopy(model).cpu().float().eval()
+    about = describe(reference, data=data, checksum=checksum)
     try:
-        content = make(OnePass(traceable(reference)).eval(), size, about)
+        content = to_onnx(OnePass(traceable(reference)).eval(), about)
     except Exception as error:  # a user's network may do what no graph can express
-        reason = _reason(error)
-        raise AibError(f"this network cannot be exported as {format}: {reason}") from error
-    checked = check(reference, reopen(content)).require()
+        raise AibError(f"this network cannot be exported: {_reason(error)}") from error
+    checked = check(reference, open_onnx(content))
     write_whole(path, lambda partial: partial.write_bytes(content))
     return Exported(path, len(content), about, checked)
 
@@ -78,15 +68,3 @@ def _reason(error: BaseException) -> str:
     if reason.startswith("Constraints violated (batch)"):
         return "it fixes the batch size, as `len(x)` does; use `x.shape[0]` in its forward"
     return reason
-
-
-def check_target(path: Path, format: Format) -> Path:
-    """Check format and path before the work begins."""
-    check_value("format", format, Format)
-    if path.suffix != SUFFIXES[format]:
-        raise AibError(f"a file of format {format} ends in {SUFFIXES[format]}, unlike {path}")
-    check_writable(path)
-    for package in ("onnx", "onnxscript", "onnxruntime") if format == "onnx" else ():
-        if find_spec(package) is None:
-            raise missing_extra("onnx", f"ONNX needs {package}")
-    return path

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aib.config.validation import Format
 from aib.data.preprocessing import normalise
 from aib.models.classifier import Classifier, model_name
 from aib.models.masked import Masked
@@ -61,7 +60,7 @@ class OnePass(nn.Module):
 class FixedLevels(nn.Module):
     """The quantiser of a trained model, with its anchors sorted in advance.
 
-    Exporters support neither a stable sort nor a binary search. Counting the boundaries below a
+    ONNX has neither a stable sort nor a binary search. Counting the boundaries below a
     score gives the same index, and a score on a boundary still falls to the lower anchor.
     """
 
@@ -81,7 +80,7 @@ class FixedLevels(nn.Module):
 
 
 def traceable(model: Classifier) -> Classifier:
-    """A copy of a model that exporters can convert."""
+    """A copy of a model that the exporter can convert."""
     copy = deepcopy(model)
     if isinstance(copy.quantizer, AnchorQuantizer):
         copy.quantizer = FixedLevels(copy.quantizer)  # type: ignore[assignment]
@@ -89,7 +88,7 @@ def traceable(model: Classifier) -> Classifier:
 
 
 def describe(
-    model: Classifier, format: Format, *, data: str | None = None, checksum: str | None = None
+    model: Classifier, *, data: str | None = None, checksum: str | None = None
 ) -> dict[str, Any]:
     """Metadata of a model in plain JSON types; `checksum` is that of its weights file."""
     size = model.preprocessing.image_size
@@ -99,7 +98,6 @@ def describe(
     anchors = None if quantizer is None else quantizer.anchors.detach().sort().values.tolist()
     return {
         "aib": __version__,
-        "format": format,
         "model": model_name(model),
         "recipe": model.recipe,
         "profile": model.profile,
@@ -112,23 +110,7 @@ def describe(
             "values": "RGB in 0..1, float32; preprocessing.resize gives the size, "
             "mean and std are applied inside",
         },
-        "outputs": {
-            name: {"shape": ["batch", *value.shape[1:]], "values": _meaning(name, model)}
-            for name, value in outputs.items()
-        },
+        "outputs": {name: ["batch", *value.shape[1:]] for name, value in outputs.items()},
         "anchors": anchors,  # the values of a quantised map, rising
         "samples": "deterministic",
     }
-
-
-def _meaning(name: str, model: Classifier) -> str:
-    fixed = {
-        "logits": "log-probabilities",
-        "bits": "bits per pixel that the mask lets through, at most",
-        "sigma": "sigma_a, the standard deviation of the attention",
-    }
-    if name == "map" and model.takes_mask:
-        return "the mask: the share of each pixel that the classifier sees"
-    quantised = model.quantizer is not None
-    levels = "a_q, mu_a at its nearest anchor" if quantised else "mu_a, the mean of the attention"
-    return fixed.get(name, levels)

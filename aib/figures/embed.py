@@ -1,23 +1,19 @@
-"""Pictures inside an HTML page: matplotlib figures as inline SVG, pixels as data URIs."""
+"""Charts: matplotlib figures in one style, and pictures inside an HTML page."""
 
 import base64
 import io
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from html import escape
 from typing import Any
 
-# In an SVG each of these colours becomes the page's CSS variable, which a dark page redefines.
-COLORS = ("#0b6bcb", "#d1495b", "#1a8f5a", "#b7791f", "#7a4fc9", "#5d6673")
-GRAY, RULE = COLORS[-1], "#e2e4e8"
-VARIABLES = {RULE: "--rule"} | {color: f"--c{i}" for i, color in enumerate(COLORS)}
-HOVER = "hover:"  # an artist's gid that begins so is what the browser shows over it
+# Readable on a light page and on a dark one.
+COLORS = ("#2a7fd4", "#d1495b", "#1f9d65", "#b7791f", "#8a63d2", "#7d8794")
+GRAY, RULE = COLORS[-1], "#80808040"
 
 
 @contextmanager
 def page_style() -> Iterator[None]:
-    """Draw matplotlib figures in the page's style inside this context."""
+    """Draw matplotlib figures in this style inside this context."""
     import matplotlib  # half a second: only where something is drawn
     from cycler import cycler
 
@@ -39,39 +35,23 @@ def page_style() -> Iterator[None]:
         "legend.frameon": False,
         "legend.fontsize": 8.0,
         "text.parse_math": False,  # a name may hold a $
+        "svg.fonttype": "none",
     }
     with matplotlib.rc_context(style):
         yield
 
 
-def to_svg(figure: Any, description: str) -> str:
-    """A figure drawn in `page_style` as an <svg> element that inherits the page's colours."""
-    from matplotlib import rc_context
-
-    buffer = io.StringIO()
-    unwanted = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    # The salt keeps the ids of markers and clip paths apart from those of other figures.
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": description}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata=unwanted)
-    text = buffer.getvalue()
-    view_box = re.search(r'viewBox="([^"]+)"', text)
-    assert view_box is not None
-    inner = text[text.index(">", text.index("<svg")) + 1 :]
-    inner = re.sub(r"<!--.*?-->|<style.*?</style>", "", inner, flags=re.DOTALL)
-    inner = re.sub(rf'<g id="{HOVER}([^"]*)">', r"<g><title>\1</title>", inner)
-    inner = inner.replace("xlink:href", "href")
-    used = set(re.findall(r"#(\w+)", inner))
-    inner = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", inner)
-    # The page's fonts; matplotlib's versions write theirs in two ways.
-    inner = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", inner)
-    inner = re.sub(r"font-family: [^;\"]*;? ?", "", inner)
-    for color, variable in VARIABLES.items():
-        inner = inner.replace(color, f"var({variable})")
-    inner = re.sub(r"\s*\n\s*", " ", inner).strip()
-    label = escape(description)
-    return f'<svg viewBox="{view_box[1]}" role="img" aria-label="{label}">{inner}'
+def svg_uri(figure: Any) -> str:
+    """A figure as the data URI of an SVG without background."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    return _data_uri(buffer.getvalue(), "svg+xml")
 
 
 def png_uri(content: bytes) -> str:
     """The content of a PNG file as a data URI."""
-    return "data:image/png;base64," + base64.b64encode(content).decode()
+    return _data_uri(content, "png")
+
+
+def _data_uri(content: bytes, kind: str) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"

@@ -1,15 +1,20 @@
-"""The picture of an explanation: image, map over it, levels, uncertainty, side by side."""
+"""The picture of an explanation, panels side by side, and the files of a saved one."""
 
-from typing import TYPE_CHECKING
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from PIL import Image
 
 from aib.errors import AibError
 from aib.figures.fonts import in_order
-from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, overlay
-from aib.figures.picture import image_tile, limits, magnified
-from aib.figures.row import Panel, draw_row
+from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, Array, overlay
+from aib.figures.picture import Panel, draw_row, image_tile, limits, magnified, save_image
 from aib.figures.scale import FLAT
+from aib.system.files import finite, sha256, write_json, write_whole
 
 if TYPE_CHECKING:
     from aib.models.explanation import Explanation
@@ -52,3 +57,85 @@ def panels(found: "Explanation", image: int = 0, *, opacity: float = OPACITY) ->
     if one.sigma is not None:
         row.append(Panel("uncertainty σ", one.sigma[0].numpy(), limits(one.sigma), SIGMA_COLORS))
     return row
+
+
+def save(
+    found: "Explanation",
+    folder: Path,
+    names: Sequence[str] = (),
+    *,
+    subtitle: str = "",
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write the files of each image; returns the pictures' paths.
+
+    NAME.npy is the raw map [h,w], of a masked model its mask; NAME.mask.png is 255 where it
+    exceeds the threshold. Without `names` they are those of the image files.
+    """
+    names = names or distinct_names([path.stem for path in found.paths] or ["image"] * len(found))
+    if len(set(names)) != len(found):
+        raise AibError(f"save needs {len(found)} different names, not {list(names)}")
+    maps = found.shown_map
+    if maps is None or not found.images or not found.regions:
+        raise AibError("saving needs images and maps: use aib.explain(model, source)")
+    pictures = [folder / f"{name}.png" for name in names]
+    if not overwrite and (existing := [path for path in pictures if path.exists()]):
+        raise AibError(f"{existing[0]} exists: choose a new folder, or allow to overwrite it")
+    for i, (name, picture) in enumerate(zip(names, pictures, strict=True)):
+        save_image(draw(found, i, subtitle), picture)
+        raw = maps[i].detach().float().cpu().numpy()
+        write_whole(folder / f"{name}.npy", partial(_save_array, raw))
+        cut = Image.fromarray(found.regions[i].mask.astype(np.uint8) * 255)
+        save_image(cut, folder / f"{name}.mask.png")
+        write_json(folder / f"{name}.json", finite(record(found, i) | found.made_with))
+    return pictures
+
+
+def record(found: "Explanation", image: int = 0) -> dict[str, Any]:
+    """How one image was explained, in plain JSON types."""
+    one = found[image].cpu()
+    [region], shown, top = one.regions, one.shown_map, one.top(0)
+    assert shown is not None
+    pixels = hashlib.sha256(one.images[0].tobytes()).hexdigest()
+    values: dict[str, Any] = {
+        "image": str(one.paths[0]) if one.paths else None,
+        "image_sha256": sha256(one.paths[0]) if one.paths else pixels,
+        "prediction": top[0][0],
+        "probability": top[0][1],
+        "entropy_bits": float(one.entropy_bits[0]),
+        "max_entropy_bits": one.max_entropy_bits,
+        "unsure": bool(one.unsure[0]),
+        "top": [{"class": name, "probability": p} for name, p in top],
+        "method": one.method,
+        "gradcam_layer": one.layer,
+        "samples": one.samples,
+        "seed": one.seed,
+        "map_size": list(shown.shape[1:]),
+        "map_range": list(limits(shown)),
+        "threshold": one.threshold,
+        "cut": one.cut,
+        "box": region.box and list(region.box),
+        "image_size": list(region.mask.shape[::-1]),
+        "seen_part": list(region.part),
+    }
+    if one.mask is not None and one.bits is not None:
+        values |= {"mask_bits": float(one.bits.sum()), "area": float(one.mask.mean())}
+    return values
+
+
+def distinct_names(names: Iterable[str]) -> list[str]:
+    """The names in order; one whose files are taken gets a number: cat, cat-2."""
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        candidate, number = name, 2
+        while taken & (stems := {candidate, f"{candidate}.mask"}):
+            candidate, number = f"{name}-{number}", number + 1
+        taken |= stems
+        found.append(candidate)
+    return found
+
+
+def _save_array(array: Array, path: Path) -> None:
+    with path.open("wb") as file:  # given a name, numpy would add .npy to it
+        np.save(file, array)

@@ -1,35 +1,30 @@
-"""Pictures of maps: how they are saved, their tiles, and grids of small images."""
+"""Pictures of maps: tiles, panels side by side, grids of small images, and how they are saved.
 
-import warnings
+Drawn with Pillow: matplotlib takes a second to import and to draw them.
+"""
+
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw
 from torch import Tensor
 
-from aib.figures.fonts import other_font, text_font
-from aib.figures.overlay import MAP_COLORS, Array, overlay
-from aib.system.files import as_text, write_whole
+from aib.figures.fonts import text_font
+from aib.figures.overlay import MAP_COLORS, Array, color_table, colored, overlay
+from aib.system.files import write_whole
 
-GAP = 2  # pixels between two tiles
-LABEL = 8  # points
+Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels; the last two exclusive
+SIDE, GAP, BAR = 280, 16, 12  # pixels: longer side of a panel, between things, of a colour bar
+TILE, SPACE = 110, 3  # pixels: least width of a grid's tile, between two tiles
+TEXT, GREY = "black", "#666666"
 
 
 def save_figure(figure: Any, path: Path) -> None:
     """Write a matplotlib figure as PNG, atomically."""
-    from matplotlib.text import Text
-
-    for text in figure.findobj(Text):
-        if font := other_font(text.get_text()):
-            text.get_fontproperties().set_file(font)
-    save = partial(figure.savefig, format="png", dpi=110, bbox_inches="tight")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as a box
-        write_whole(path, save)
+    write_whole(path, partial(figure.savefig, format="png", dpi=110, bbox_inches="tight"))
 
 
 def save_image(image: Image.Image, path: Path) -> None:
@@ -60,9 +55,66 @@ def image_tile(pixels: Tensor) -> Array:
     return pixels.cpu().permute(1, 2, 0).numpy()
 
 
-def _literal(name: str) -> str:
-    """A name that matplotlib draws as it is; two $ signs would begin and end a formula."""
-    return as_text(name).replace("$", r"\$")
+class Panel(NamedTuple):
+    """Values [h,w] in colours between `ends`, with a colour bar; or an RGB picture [H,W,3]."""
+
+    title: str
+    values: Array
+    ends: tuple[float, float] | None = None  # None: no colour bar
+    colors: str = MAP_COLORS
+    box: Box | None = None  # drawn over it
+
+
+def draw_row(panels: Sequence[Panel], frame: Box, *, title: str, subtitle: str = "") -> Image.Image:
+    """Draw panels side by side. `frame` is where they lie in the coordinates of their boxes."""
+    cells = [draw_panel(panel, frame) for panel in panels]
+    texts = [_draw_text(title, 18, bold=True), _draw_text(subtitle, 12, color=GREY)]
+    width = max(sum(c.width + GAP for c in cells) - GAP, *(text.width for text in texts))
+    depth = max(cell.height for cell in cells)
+    heights = [texts[0].height, depth, texts[1].height]
+    picture = Image.new("RGB", (width + 2 * GAP, sum(heights) + 4 * GAP), "white")
+    for text, y in zip(texts, (GAP, 3 * GAP + heights[0] + depth), strict=True):
+        picture.paste(text, ((picture.width - text.width) // 2, y))
+    spare = (width - sum(cell.width for cell in cells)) // max(len(cells) - 1, 1)
+    x = GAP
+    for cell in cells:  # titles have one or two lines: panels end at the same height
+        picture.paste(cell, (x, 2 * GAP + heights[0] + depth - cell.height))
+        x += cell.width + spare
+    return picture
+
+
+def draw_panel(panel: Panel, frame: Box) -> Image.Image:
+    """Draw a panel below its title, with its colour bar to the right."""
+    left, top, right, bottom = frame
+    scale = SIDE / max(right - left, bottom - top)
+    width, height = (max(1, round(scale * side)) for side in (right - left, bottom - top))
+    values = panel.values
+    low, high = panel.ends or (0.0, 1.0)
+    if values.ndim == 2:
+        values = colored((values.astype(float) - low) / max(high - low, 1e-9), panel.colors)
+    tile = _resized(values, (width, height))
+    if panel.box is not None:
+        x, y = width / (right - left), height / (bottom - top)
+        x0, y0, x1, y1 = panel.box
+        first = (x0 - left) * x, (y0 - top) * y
+        last = max((x1 - left) * x - 1, first[0]), max((y1 - top) * y - 1, first[1])
+        ImageDraw.Draw(tile).rectangle((first, last), outline="crimson", width=3)
+    text = _draw_text(panel.title, 14)
+    ends = [_draw_text(f"{end:.3g}", 11) for end in (high, low) if panel.ends is not None]
+    beside = GAP // 2 + BAR + 4 + max(end.width for end in ends) if ends else 0
+    start = text.height + GAP // 2  # of the tile
+    margin = max((text.width - width) // 2, 0)  # the title is centred above the tile
+    cell_size = margin + width + max(beside, margin), start + height
+    cell = Image.new("RGB", cell_size, "white")
+    cell.paste(text, (margin + (width - text.width) // 2, 0))
+    cell.paste(tile, (margin, start))
+    if ends:
+        x = margin + width + GAP // 2
+        bar = Image.fromarray(color_table(panel.colors)[::-1, None]).resize((BAR, height))
+        cell.paste(bar, (x, start))
+        for end, y in zip(ends, (0, height - ends[1].height), strict=True):
+            cell.paste(end, (x + BAR + 4, start + y))
+    return cell
 
 
 def draw_mosaic(
@@ -70,34 +122,44 @@ def draw_mosaic(
     row_names: Sequence[str],
     column_names: Sequence[str],
     title: str = "",
-    cell: float | None = None,
-) -> Any:
+) -> Image.Image:
     """Draw tiles of one size as a grid with names of rows and columns.
 
-    `cell` is in inches; by default photographs get more than images of a few pixels, and any tile
-    as much as the longest name above it.
+    A tile is as wide as the longest name above it.
     """
-    from matplotlib.figure import Figure
-
+    heading = _draw_text(title, 14)
+    beside, above = ([_draw_text(name, 12) for name in some] for some in (row_names, column_names))
     height, width = rows[0][0].shape[:2]
-    columns, lines = (list(map(_literal, names)) for names in (column_names, row_names))
-    words = [line for name in columns for line in name.split("\n")]
-    longest = max(text_font(LABEL, line).getlength(line) for line in words) / 72
-    cell = cell or max(0.72 if width <= 64 else 1.0, longest + 0.05)
-    down, right = height + GAP, width + GAP
-    sheet = np.full((len(rows) * down - GAP, len(rows[0]) * right - GAP, 3), 255, np.uint8)
-    for i, row in enumerate(rows):
+    side = max(TILE, *(text.width for text in above))
+    side = max(side, -(-side // width) * width if width < side else 0)  # pixels stay squares
+    down, right = round(side * height / width), side + SPACE
+    left = max(text.width for text in beside) + 2 * SPACE
+    top = heading.height + max(text.height for text in above) + 2 * SPACE
+    sheet = Image.new("RGB", (left + right * len(above), top + (down + SPACE) * len(rows)), "white")
+    sheet.paste(heading, ((sheet.width - heading.width) // 2, 0))
+    for j, text in enumerate(above):
+        x = left + j * right + (side - text.width) // 2
+        sheet.paste(text, (x, top - SPACE - text.height))
+    for i, (name, row) in enumerate(zip(beside, rows, strict=True)):
+        y = top + i * (down + SPACE)
+        sheet.paste(name, (left - SPACE - name.width, y + (down - name.height) // 2))
         for j, tile in enumerate(row):
-            top, left = i * down, j * right
-            sheet[top : top + height, left : left + width] = tile
-    figure = Figure(figsize=(cell * len(rows[0]), cell * len(rows)))
-    axis = figure.add_axes((0, 0, 1, 1))  # names lie outside; `save_figure` makes room for them
-    axis.imshow(sheet, interpolation="nearest")
-    axis.set_xticks([j * right + width / 2 for j in range(len(rows[0]))], columns)
-    axis.set_yticks([i * down + height / 2 for i in range(len(rows))], lines)
-    axis.xaxis.tick_top()
-    axis.tick_params(length=0, labelsize=LABEL)
-    axis.spines[:].set_visible(False)
-    if title:
-        axis.set_title(_literal(title), fontsize=10, pad=10)
-    return figure
+            sheet.paste(_resized(tile, (side, down)), (left + j * right, y))
+    return sheet
+
+
+def _resized(picture: Array, size: tuple[int, int]) -> Image.Image:
+    """Enlarged pixels stay sharp."""
+    smaller = max(size) < max(picture.shape[:2])
+    how = Image.Resampling.LANCZOS if smaller else Image.Resampling.NEAREST
+    return Image.fromarray(picture).resize(size, how)
+
+
+def _draw_text(text: str, size: int, *, bold: bool = False, color: str = TEXT) -> Image.Image:
+    """Lines of text on white, centred."""
+    font = text_font(size, text, bold=bold)
+    ink = ImageDraw.Draw(Image.new("RGB", (1, 1)))
+    _, _, width, height = ink.multiline_textbbox((0, 0), text, font)
+    picture = Image.new("RGB", (max(1, int(width) + 1), max(1, int(height) + 1)), "white")
+    ImageDraw.Draw(picture).multiline_text((0, 0), text, color, font, align="center")
+    return picture

@@ -21,8 +21,7 @@ from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.figures.overlay import Array
-from aib.figures.picture import image_tile
-from aib.figures.row import Box
+from aib.figures.picture import Box, image_tile
 from aib.figures.scale import enlarge
 from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.similarity import scaled_maps

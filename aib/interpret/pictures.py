@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from textwrap import wrap
-from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from aib.data import Batches, ImageSet
@@ -21,7 +21,7 @@ LINE, LINES = 14, 4  # of a name: characters per line, and lines
 
 def modified_grid(
     models: Mapping[str, Classifier], feed: Batches, plan: Plan, columns: int = 8
-) -> Any:
+) -> Image.Image:
     """Images, modified in one way per row, below each row the maps of each model.
 
     `models` are by the names of their rows. A masked model shows its mask.

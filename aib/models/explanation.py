@@ -1,6 +1,6 @@
 """The map behind a decision: one type for all models and maps.
 
-`figures/explanation.py` draws it, `figures/saved.py` writes its files.
+`figures/explanation.py` draws it and writes its files.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,9 @@ from PIL import Image
 from torch import Tensor
 
 from aib.data.preprocessing import Preprocessing
-from aib.figures.explanation import draw
+from aib.figures.explanation import draw, save
 from aib.figures.overlay import Array
-from aib.figures.row import Box
-from aib.figures.saved import save
+from aib.figures.picture import Box
 from aib.figures.scale import enlarge
 from aib.models.decision import Decision
 

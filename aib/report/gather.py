@@ -22,7 +22,6 @@ class RunContent:
 
     label: str
     model: str
-    source: str  # opens the run again
     environment: dict[str, Any]  # of the training
     settings: Settings | None
     metrics: list[dict[str, Any]]  # rows of metrics.jsonl
@@ -46,7 +45,6 @@ def gather(run: Run) -> RunContent:
     content = RunContent(
         label=run.label,
         model=run.name,
-        source=run.source,
         environment=read_config(run.folder / CONFIG).get("environment", {}),
         settings=run.settings,
         metrics=read_metrics(run.folder),

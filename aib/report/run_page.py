@@ -1,45 +1,57 @@
-"""The page of one run, or of several with a comparison."""
+"""The page of one run, or of several with a comparison: what templates/page.html shows."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from markupsafe import Markup
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
 
 from aib.config.paper import paper_error
 from aib.config.profiles import PROFILES
 from aib.evaluation.error import Evaluation, describe_evaluation, describe_samples, describe_split
 from aib.figures.embed import png_uri
-from aib.figures.table import NOTHING, number, table_of
+from aib.figures.table import NOTHING, Table, number, table_of
 from aib.interpret.measured import Information
-from aib.interpret.results import Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
-from aib.report.blocks import Section, blocks, render
-from aib.report.charts import (
-    anchor_charts,
-    calibration_charts,
-    faithfulness_charts,
-    randomisation_chart,
-    training_charts,
-)
+from aib.report.charts import reliability_chart, training_charts
 from aib.report.gather import RunContent
-from aib.report.reproduce import reproduce
+from aib.report.reproduce import training_command
+from aib.version import __version__
 
 CAPTIONS = {
     "modified": "Images modified in several ways, with their maps beneath",
     "modified_compared": "Images modified in several ways, with the maps of each run beneath",
-    "evaluator": "Accuracy of the evaluator with the pixels that each map keeps",
 }
+VERSIONS = {"python": "Python", "torch": "torch", "aib": "aib", "device": "hardware"}
+
+
+def code_spans(text: str) -> Markup:
+    """Escaped text with `code` as <code>."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+_templates = Environment(
+    loader=PackageLoader("aib.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+)
+_templates.filters["code_spans"] = code_spans
 
 
 def run_page(runs: Sequence[RunContent]) -> str:
     """One self-contained HTML page."""
-    if len(runs) == 1:
-        return render(_title(runs[0]), _sections(runs[0]))
-    sections, links = [_comparison(runs)], [("comparison", "Comparison")]
-    for i, run in enumerate(runs):
-        sections += _sections(run, f"{run.label} · ", f"run{i}-")
-        links.append((f"run{i}-summary", run.label))
-    return render(f"{len(runs)} runs compared", sections, links)
+    several = len(runs) > 1
+    return _templates.get_template("page.html").render(
+        title=f"{len(runs)} runs compared" if several else _title(runs[0]),
+        comparison=_comparison(runs) if several else None,
+        # Headings and anchors tell the parts of several runs apart.
+        runs=[
+            _parts(run) | {"heading": f"{run.label} · " * several, "prefix": f"run{i}-" * several}
+            for i, run in enumerate(runs)
+        ],
+        version=__version__,
+        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
 
 
 def _title(run: RunContent) -> str:
@@ -47,7 +59,7 @@ def _title(run: RunContent) -> str:
     return f"{run.model} on {data}" if data else run.model
 
 
-def _comparison(runs: Sequence[RunContent]) -> Section:
+def _comparison(runs: Sequence[RunContent]) -> dict[str, Any]:
     errors = [
         {"run": run.label, "model": run.model}
         | _row(f"{run.settings.data} {e.split}", e, _paper(run))
@@ -55,57 +67,59 @@ def _comparison(runs: Sequence[RunContent]) -> Section:
         if run.settings and (e := run.own_evaluation)
     ]
     studies = {run.label: run.study for run in runs if run.study is not None}
-    shown = [blocks.table(table_of("Error", errors))] if errors else []
-    for what, same in (
-        ("errors", {_evaluated_images(run) for run in runs}),
-        ("maps", {_studied_images(run) for run in runs}),
-    ):
-        if len(same - {None}) > 1:
-            note = f"The {what} were not measured on the same images: compare with care."
-            shown.append(blocks.text(note))
-    return Section("Comparison", "comparison", [*shown, *_study_tables(studies)])
-
-
-def _evaluated_images(run: RunContent) -> tuple[Any, ...] | None:
-    """What tells the images of the run's evaluation; held-out ones depend on the run's seed."""
-    e, s = run.own_evaluation, run.settings
-    return (s.data, e.split, e.images, e.split == "val" and s.seed) if e and s else None
-
-
-def _studied_images(run: RunContent) -> tuple[Any, ...] | None:
-    """The same of the run's study, which may be of some images that it drew."""
-    study, s = run.study, run.settings
-    drawn = study and study.split != "test" and s and s.seed
-    return (study.data, study.split, study.images, study.seed, drawn) if study else None
-
-
-def _sections(run: RunContent, title: str = "", prefix: str = "") -> list[Section]:
-    """The sections of one run; `title` and `prefix` tell them from those of other runs."""
-    study, s = run.study, run.settings
-    exact_kl = s is None or PROFILES[s.options.profile].exact_kl
-    anchors = anchor_charts(run.metrics, study.information if study else Information())
-    parts = {
-        "summary": ("Summary", _summary(run)),
-        "maps": ("Attention maps", _pictures(run)),
-        "evaluation": ("Evaluation", _evaluation(run)),
-        "trust": ("How far to trust the maps", _trust(run.label, study) if study else []),
-        "training": ("Training", [blocks.charts(training_charts(run.metrics, exact_kl))]),
-        "anchors": ("Anchors", [blocks.charts(anchors)]),
-        "reproduce": ("How to reproduce", reproduce(run)),
+    return {
+        "errors": table_of("Error", errors),
+        "images_differ": len({(s.measured_on(), s.seed) for s in studies.values()}) > 1,
+        "tables": all_tables(studies) if studies else [],
     }
-    return [Section(title + name, prefix + part, shown) for part, (name, shown) in parts.items()]
 
 
-def _summary(run: RunContent) -> list[Markup]:
-    study, shown = run.study, [blocks.cards(_cards(run))]
+def _parts(run: RunContent) -> dict[str, Any]:
+    """What the template shows of one run."""
+    own, study, s, made = run.own_evaluation, run.study, run.settings, run.environment
+    rows = [
+        _row(describe_evaluation(name, e), e, _paper(run) if e is own else NOTHING)
+        for name, e in run.evaluations.items()
+    ]
+    parts: dict[str, Any] = {
+        "label": run.label,
+        "study": study,
+        "cards": _cards(run),
+        "notes": run.notes,
+        "pictures": [
+            (CAPTIONS.get(path.stem, path.stem.replace("_", " ")), png_uri(path.read_bytes()))
+            for path in run.pictures
+        ],
+        "evaluations": table_of("Evaluation", rows),
+        "training": training_charts(
+            run.metrics, exact_kl=s is None or PROFILES[s.options.profile].exact_kl
+        ),
+        "commands": [made.get("command") or (s and training_command(s))],
+        "facts": [f"{name} {made[key]}" for key, name in VERSIONS.items() if made.get(key)],
+    }
+    if s:
+        settings = tuple((name, str(value)) for name, value in s.to_dict().items())
+        parts["settings"] = Table("Settings", ("setting", "value"), settings)
+        parts["facts"].append(f"seed {s.seed}")
+    if own and own.calibration_bins:
+        how = describe_samples(own.samples)
+        on = f"{own.images:,} {describe_split(own.split)} images of {own.data}"
+        parts |= {
+            "reliability": [reliability_chart(own.calibration_bins)],
+            "evaluated_on": f"On {on} with {how}.",
+        }
     if study:
-        name = study.verdict.name if study.verdict else ""
-        question = "" if name else "Does the decision use the map? "
-        shown += [blocks.verdict(name, question + study.verdict_text), _measured_on(study)]
-    return [*shown, *(blocks.text(note, soft=True) for note in run.notes)]
+        count, total = study.images, study.of_images or study.images
+        part = "" if count == total else f" (of {total:,}, chosen at random)"
+        parts["measured_on"] = f"The maps were measured on {study.measured_on(part)}."
+        parts["tables"] = all_tables({run.label: study})
+        parts["randomisation"] = randomisation_text(study)
+        parts["commands"].append(study.environment.get("command"))
+    return parts
 
 
 def _cards(run: RunContent) -> list[tuple[str, str]]:
+    """The most important numbers, and what they are."""
     own, study, cards = run.own_evaluation, run.study, []
     if own:
         low, high = own.top1_interval
@@ -130,31 +144,10 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
     return cards
 
 
-def _measured_on(study: Study) -> Markup:
-    count, total = study.images, study.of_images or study.images
-    part = "" if count == total else f" (of {total:,}, chosen at random)"
-    return blocks.text(f"The maps were measured on {study.measured_on(part)}.", soft=True)
-
-
-def _evaluation(run: RunContent) -> list[Markup]:
-    if not run.evaluations:
-        return []
-    own = run.own_evaluation
-    rows = [
-        _row(name, e, _paper(run) if e is own else NOTHING) for name, e in run.evaluations.items()
-    ]
-    shown = [blocks.table(table_of("Evaluation", rows))]
-    if own and own.calibration_bins:
-        bins, how = own.calibration_bins, describe_samples(own.samples)
-        text = f"On {own.images:,} {describe_split(own.split)} images of {own.data} with {how}."
-        shown += [blocks.charts(calibration_charts(bins)), blocks.text(text, soft=True)]
-    return shown
-
-
-def _row(name: str, e: Evaluation, paper: str) -> dict[str, str]:
+def _row(data: str, e: Evaluation, paper: str) -> dict[str, str]:
     low, high = e.top1_interval
     return {
-        "data": describe_evaluation(name, e),
+        "data": data,
         "error %": f"{e.top1_error:.2f} ({low:.2f}-{high:.2f})",
         "paper %": paper,
         "top-5 error %": number(e.top5_error, 2),
@@ -164,29 +157,6 @@ def _row(name: str, e: Evaluation, paper: str) -> dict[str, str]:
         "images": f"{e.images:,}",
         "samples": e.samples,
     }
-
-
-def _trust(label: str, study: Study) -> list[Markup]:
-    curves = faithfulness_charts(study.faithfulness)
-    notes = filter(None, [randomisation_text(study), *study.notes])
-    return [
-        _measured_on(study),
-        *_study_tables({label: study}),
-        blocks.charts(curves + randomisation_chart(study.randomised_layers)),
-        *(blocks.text(note, soft=True) for note in notes),
-    ]
-
-
-def _study_tables(studies: Mapping[str, Study]) -> list[Markup]:
-    return [blocks.table(t, heading=True) for t in all_tables(studies)] if studies else []
-
-
-def _pictures(run: RunContent) -> list[Markup]:
-    pictures = []
-    for path in run.pictures:
-        caption = CAPTIONS.get(path.stem, path.stem.replace("_", " "))
-        pictures.append(blocks.picture(caption, png_uri(path.read_bytes())))
-    return pictures
 
 
 def _paper(run: RunContent) -> str:

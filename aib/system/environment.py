@@ -28,12 +28,10 @@ def environment() -> dict[str, Any]:
 
 
 def command_line() -> str | None:
-    """The command that started this process: `aib`, `python -m aib` or an example; else None."""
+    """The command that started this process: `aib` or `python -m aib`; else None."""
     program = Path(sys.argv[0])
     if program.name == "aib" or program == Path(__file__).parents[1] / "__main__.py":
         return shlex.join(["aib", *sys.argv[1:]])
-    if program.resolve().parent.name == "examples":
-        return shlex.join(["python", f"examples/{program.name}", *sys.argv[1:]])
     return None
 
 

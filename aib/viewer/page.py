@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from PIL import Image
+from PIL import ImageOps
 
 from aib.data.decode import open_rgb
 from aib.errors import AibError, first_line
@@ -19,21 +19,19 @@ from aib.viewer.scene import SHOWN_SIDE, Scene, Viewer
 
 OPACITY = 55  # percent
 BLOCK = 25  # percent of the picture's shorter side: 8 of 32 pixels, a size the paper uses
-THUMBNAIL = 96  # pixels of an example's longer side
+THUMBNAIL = (96, 96)  # pixels of an example, at most
 MAX_PIXELS = 40_000_000  # of an uploaded image
 PARTS = ("decision", "details", "maps", "change", "change-maps")
-# Galleries as high as their pictures, with captions below them instead of on them. An example's
-# caption is the text that stands for its picture, and is not shown.
+# Galleries as high as their pictures. A caption is the text that stands for its picture, and is not
+# shown.
 CSS = """
 #aib-picture img { image-rendering: pixelated; cursor: crosshair; }
-#aib-examples .caption-label { display: none; }
+.gradio-container .aib-tiles .caption-label { display: none; }
 .gradio-container .aib-tiles .grid-wrap { min-height: 0; max-height: none; overflow: visible; }
 .gradio-container .aib-tiles .grid-container { grid-auto-rows: auto; align-items: start;
   grid-template: none / repeat(var(--grid-cols), minmax(0, 1fr)); }
 .gradio-container .aib-tiles .thumbnail-item { aspect-ratio: auto; height: auto; }
 .gradio-container .aib-tiles img { max-height: 40rem; object-fit: contain; }
-.gradio-container .aib-tiles .caption-label { position: static; max-width: none; border: 0;
-  padding: .25rem; white-space: normal; }
 """
 
 
@@ -105,7 +103,7 @@ def _inputs(examples: list[Example]) -> tuple[Any, ...]:
     file = gr.File(label="Image file", show_label=False, height=120, elem_id="aib-file")
     if examples:
         _markdown("or pick an example:")
-    thumbnails = [(thumbnail(image), name) for image, name in examples]
+    thumbnails = [(ImageOps.contain(image, THUMBNAIL), name) for image, name in examples]
     gallery = _gallery(6, value=thumbnails, visible=bool(examples), elem_id="aib-examples")
     picture = gr.Image(
         format="png",
@@ -206,7 +204,7 @@ class Handlers:
             panels.details(now),
             self.redraw(scene, opacity),
             panels.change_text(before, now) if scene.blocks else "",
-            _tiles(panels.change_maps(before, now) if scene.blocks else []),
+            _tiles(panels.tiles(panels.change_maps(before, now)) if scene.blocks else []),
         ]
 
 
@@ -219,9 +217,3 @@ def present(scene: Scene | None) -> Scene:
     if scene is None:
         raise AibError("the viewer has no picture of this page: choose one, or reload the page")
     return scene
-
-
-def thumbnail(image: Image.Image) -> Image.Image:
-    small = image.copy()
-    small.thumbnail((THUMBNAIL, THUMBNAIL))
-    return small

@@ -1,32 +1,30 @@
-"""What the page shows of an explanation: pictures with captions, and text in Markdown."""
+"""What the page shows of an explanation: pictures, and text in Markdown."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import torch
 from PIL import Image
 
 from aib.figures.explanation import panels
 from aib.figures.fonts import in_order
-from aib.figures.overlay import Array, colored
-from aib.figures.picture import limits, magnified
-from aib.figures.row import Panel
+from aib.figures.overlay import Array
+from aib.figures.picture import Box, Panel, draw_panel, limits, magnified
 from aib.figures.scale import FLAT
 from aib.interpret.stored import StoredVerdict
-from aib.models.explanation import CLOSED, Explanation
+from aib.models.explanation import Explanation
 
 TOP = 5  # classes
-SIDE = 256  # pixels of a map's longer side, about
 CHANGE_COLORS = "RdBu_r"  # white where nothing changed
-Tile = tuple[Array, str]  # a picture uint8 [H,W,3] and its caption
+Tile = tuple[Image.Image, str]  # a picture, and the text that stands for it
 
 
 def details(found: Explanation) -> str:
     """How certain the decision is, and whose map it is."""
-    lines = [f"Entropy {float(found.entropy_bits):.2f} of {found.max_entropy_bits:.2f} bits"]
+    certainty, lines = found.certainty().capitalize(), []
     if found.disagreement_bits is not None:
-        lines[0] += f", disagreement of the samples {float(found.disagreement_bits):.2f} bits"
+        lines.append(f"Disagreement of the samples {float(found.disagreement_bits):.2f} bits")
     if found.kl_bits is not None:
         lines.append(f"KL of the latent {float(found.kl_bits):.1f} bits")
     if found.mask is not None and found.bits is not None:
@@ -35,12 +33,9 @@ def details(found: Explanation) -> str:
     if found.method != "own":
         shown = "no map" if found.method is None else "the map of Grad-CAM"
         lines.append(f"The model has no attention: {shown}")
-    text = ". ".join([found.scope.capitalize(), *lines]) + "."
-    if bool(found.unsure):
-        text = f"⚠ **Unsure: it may show none of these classes.** {text}"
-    if bool(found.closed):
-        text = f"⚠ **{CLOSED.capitalize()}.** {text}"
-    return text
+    if bool(found.unsure | found.closed):
+        certainty = f"⚠ **{certainty}**"
+    return ". ".join([certainty, found.scope.capitalize(), *lines]) + "."
 
 
 def verdict(found: StoredVerdict | None) -> str:
@@ -56,23 +51,13 @@ def maps(picture: Array, found: Explanation, opacity: float) -> list[Tile]:
     if found.shown_map is None:
         return []
     large = magnified(picture)
-    shown = panels(replace(found, images=(large,)), opacity=opacity)[1:]
-    return [_tile(panel, large.shape[1], large.shape[0]) for panel in shown]
+    row = panels(replace(found, images=(large,)), opacity=opacity)[1:]
+    return tiles(row, (0, 0, large.shape[1], large.shape[0]))
 
 
-def _tile(panel: Panel, width: int, height: int) -> Tile:
-    """A panel above the bar of its colours; the caption has the values at the bar's ends."""
-    values, caption = panel.values, panel.title.replace("\n", ", ")
-    if panel.ends is None:
-        return values, caption
-    low, high = panel.ends
-    if values.ndim == 2:
-        scaled = (values.astype(float) - low) / max(high - low, FLAT)
-        image = Image.fromarray(colored(scaled, panel.colors))
-        values = np.asarray(image.resize((width, height), Image.Resampling.NEAREST))
-    bar = colored(np.arange(width) / max(width - 1, 1), panel.colors)  # [W,3]
-    rows = np.broadcast_to(bar, (max(height, width) // 20 + 1, width, 3))
-    return np.vstack([values, rows]), f"{caption}, {low:.3g} to {high:.3g}"
+def tiles(row: Sequence[Panel], frame: Box = (0, 0, 1, 1)) -> list[Tile]:
+    """Panels as drawn by `aib explain`, with their titles as alternative texts."""
+    return [(draw_panel(panel, frame), panel.title) for panel in row]
 
 
 def change_text(before: Explanation, now: Explanation) -> str:
@@ -89,19 +74,18 @@ def change_text(before: Explanation, now: Explanation) -> str:
     return "\n".join(["#### What the blocks change", text, "", *table])
 
 
-def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
+def change_maps(before: Explanation, now: Explanation) -> list[Panel]:
     """The map before, with the blocks, and the difference; of a masked model the mask."""
     old, new = before.shown_map, now.shown_map
     if old is None or new is None:
         return []
     ends = limits(torch.cat([old, new]))
     most = max(float((new - old).abs().max()), FLAT)
-    row = (
+    return [
         Panel("map before", old[0].numpy(), ends),
         Panel("map with the blocks", new[0].numpy(), ends),
         Panel("difference", (new - old)[0].numpy(), (-most, most), CHANGE_COLORS),
-    )
-    return [_tile(panel, SIDE, SIDE) for panel in row]
+    ]
 
 
 def escape(text: str) -> str:

@@ -125,18 +125,9 @@ def test_the_noise_is_seeded_and_the_global_generator_left_alone():
     assert first.nll != evaluate(model, data, seed=1).nll
     assert first.samples == "4x12"
     assert evaluate(aib.create_model("tiny", num_classes=10), data).samples == "deterministic"
+    released = evaluate(small_model(num_classes=8, profile="released"), data)
+    assert (first.averaged, released.averaged) == ("probabilities", "logits")
     assert model.training
-
-
-def test_averaging_is_recorded_and_makes_a_difference():
-    model, data = tiny(), images()
-    # Make the noise matter.
-    with torch.no_grad():
-        model.head.encode.bias[32:] = 6.0
-    logits, probabilities = (evaluate(model, data, average=a) for a in ("logits", "probabilities"))
-    assert (logits.averaged, probabilities.averaged) == ("logits", "probabilities")
-    assert logits.nll != probabilities.nll
-    assert evaluate(small_model(num_classes=8, profile="released"), data).averaged == "logits"
 
 
 def test_only_the_passes_themselves_are_in_another_precision():
@@ -163,31 +154,32 @@ STL = tuple("airplane bird car cat deer dog horse monkey ship truck".split())
 
 
 def test_classes_of_other_data_are_read_raw_and_matched_by_name():
-    model = tiny(10, CIFAR)
-    data = images(20, STL)
-    found = dict(match_classes(model, data))
-    assert list(found) == ["raw", "matched"]
-    assert torch.equal(found["raw"].labels, data.labels)
+    model, data = tiny(10, CIFAR), images(20, STL)
+    raw, matched = (found for _, found in match_classes(model, data))
+    assert torch.equal(raw.labels, data.labels)
     kept = [STL[y] for y in data.labels if STL[y] != "monkey"]
-    matched = found["matched"]
-    names = [CIFAR[y].replace("automobile", "car") for y in matched.labels]
-    assert names == kept
+    assert [CIFAR[y].replace("automobile", "car") for y in matched.labels] == kept
     assert evaluate(model, matched, classes="matched").images == len(matched) == 18
     assert evaluate(model, data).classes == "matched"  # unless the caller asks for another
     assert [how for how, _ in match_classes(model, images(20, CIFAR))] == ["own"]
-    ((how, kept),) = match_classes(model, images(9, ("dog", "cat", "zebra")))
-    assert how == "matched" and set(kept.labels.tolist()) == {3, 5}
-    with pytest.raises(aib.AibError, match="10 classes do not fit"):
-        match_classes(model, images(9, ("x", "y", "z")))
-    with pytest.raises(aib.AibError, match="3 classes do not fit"):
-        match_classes(tiny(3), images())
-    with pytest.raises(aib.AibError, match="the data has 8 classes and the model 3"):
-        evaluate(tiny(3), images())
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "message"),
+    [
+        (tiny(10, CIFAR), images(9, ("x", "y", "z")), "10 classes do not fit"),
+        (tiny(3), images(), "the data has 8 classes and the model 3"),
+    ],
+)
+def test_data_of_other_classes_is_an_error(model, data, message):
+    with pytest.raises(AibError, match=message):
+        evaluate(model, data)
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "labels"),
     [
+        (CIFAR, ("dog", "cat", "zebra"), [5, 3]),  # the last is left out
         # another order: matched, not read raw
         (("square", "circle", "cross"), ("circle", "cross", "square"), [1, 2, 0]),
         # as in ImageNet: the same spelling decides, and a name that stands for two is not taken
@@ -232,7 +224,6 @@ def test_the_command_evaluates_as_it_is_asked_to_and_stores_each_way_apart(tmp_p
         "": {},
         "--deterministic": {"deterministic": True},
         "--samples 2x3": {"samples": (2, 3)},
-        "--average logits": {"average": "logits"},
         "--seed 7": {"seed": 7},
         "--precision bf16": {"precision": "bf16"},
     }.items():

@@ -20,20 +20,17 @@ def runner(model, change=lambda outputs: outputs):
 @pytest.mark.parametrize("crooked", [lambda v: v + 0.01, lambda v: v * float("nan")])
 def test_the_check_finds_any_output_that_is_off(name, crooked):
     model = filled_model("tiny_aib_qt")
-    check(model, runner(model)).require()
-    wrong = check(model, runner(model, lambda out: out | {name: crooked(out[name])}))
+    check(model, runner(model))
     with pytest.raises(aib.AibError, match=f"{name} differs by"):
-        wrong.require()
+        check(model, runner(model, lambda out: out | {name: crooked(out[name])}))
 
 
 def test_limits_are_relative_to_large_values_and_batches_of_several_sizes_are_run():
     model, seen = filled_model("tiny_aib_qt", profile="released"), []
     model.head.decode[-1].bias.data[0] = 5000.0
-    run = runner(model)
-    limits = check(model, lambda pixels: seen.append(pixels) or run(pixels)).require().limits
-    large = float(run(torch.cat(seen))["logits"].abs().max())
-    assert limits == pytest.approx({"logits": 1e-4 * large, "map": 1e-4, "sigma": 1e-4})
-    assert large > 4000 and {1, 2} < {len(pixels) for pixels in seen}
+    run = runner(model, lambda out: out | {"logits": out["logits"] + 0.3})
+    check(model, lambda pixels: seen.append(pixels) or run(pixels))
+    assert {1, 2} < {len(pixels) for pixels in seen}
     assert all(pixels.min() >= 0 and pixels.max() <= 1 for pixels in seen)
 
 
@@ -53,32 +50,29 @@ def two_levels(low, high, name="tiny_aib_qt"):
 def test_a_score_between_two_levels_may_take_either_and_the_decision_must_follow():
     model = two_levels(0.25, 0.75)  # takes 0.25, the lower one in a tie
     other_side = runner(two_levels(0.25 - 1e-6, 0.75))  # takes 0.75, by a hair
-    found = check(model, other_side).require()
+    found = check(model, other_side)
     assert found.other_level == found.images * 8 * 8
     assert found.differences["map"] == 0
     # the other map beside the decision of this one
     mixed = runner(model, lambda out: out | {"map": torch.full_like(out["map"], 0.75)})
     with pytest.raises(aib.AibError, match="logits differs by"):
-        check(model, mixed).require()
+        check(model, mixed)
 
 
 def test_the_mask_of_a_masked_model_follows_the_level_that_the_file_took():
     model = two_levels(0.25, 0.75, "tiny_aib_masked")
-    found = check(model, runner(two_levels(0.25 - 1e-6, 0.75, "tiny_aib_masked"))).require()
+    found = check(model, runner(two_levels(0.25 - 1e-6, 0.75, "tiny_aib_masked")))
     assert found.other_level == found.images * 16 * 16
     assert set(found.differences) == {"logits", "map", "bits", "attention"}
     for name in ("map", "bits"):
         mixed = runner(model, lambda out, name=name: out | {name: out[name] + 0.01})
         with pytest.raises(aib.AibError, match=f"{name} differs by"):
-            check(model, mixed).require()
+            check(model, mixed)
 
 
 def test_a_score_that_is_nearer_to_one_level_must_take_it():
-    found = check(two_levels(0.25, 0.76), runner(two_levels(0.25 - 0.011, 0.76)))
-    assert found.other_level == 0
     with pytest.raises(aib.AibError, match="differs by"):
-        found.require()
-    assert found.differences["map"] == pytest.approx(0.51)
+        check(two_levels(0.25, 0.76), runner(two_levels(0.25 - 0.011, 0.76)))
 
 
 def test_fixed_levels_are_the_quantisers_own_also_on_a_boundary():

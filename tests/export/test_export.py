@@ -1,9 +1,7 @@
 """An exported file computes what the model computes, without the model."""
 
 import json
-import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +10,9 @@ import torch
 import aib
 from aib.cli import main
 from aib.commands.export import default_target
-from aib.export import FORMATS, export, formats, read_metadata
+from aib.export import export, read_metadata
 from aib.export.one_pass import OnePass, describe, traceable
+from aib.export.onnx_file import open_onnx
 from aib.models.masked import information_bits
 from aib.runs.run import find_model
 from aib.system.files import sha256
@@ -49,12 +48,9 @@ def random_pixels(batch, size=32):
 
 def run_file(path, pixels):
     """The outputs of an exported file by name."""
-    if path.suffix == ".onnx":
-        session = onnxruntime.InferenceSession(path)
-        names = [output.name for output in session.get_outputs()]
-        return dict(zip(names, session.run(None, {"pixels": pixels}), strict=True))
-    found = torch.export.load(path).module()(torch.from_numpy(pixels))
-    return {name: value.detach().numpy() for name, value in found.items()}
+    session = onnxruntime.InferenceSession(path)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"pixels": pixels}), strict=True))
 
 
 def assert_same_function(path, model, size=32):
@@ -82,11 +78,10 @@ def test_one_pass_gives_the_outputs_that_a_model_has(name):
 
 def test_the_metadata_say_what_the_outputs_are():
     model = filled_model("tiny_aib_qt")
-    about = describe(model, "onnx", data="folder:/home/me/birds", checksum="that of the file")
+    about = describe(model, data="folder:/home/me/birds", checksum="that of the file")
     assert about["data"] == "folder:birds"
     assert about["anchors"] == sorted(model.quantizer.anchors.tolist())
     assert about["weights_sha256"] == "that of the file"
-    assert about["outputs"]["logits"]["values"] == "log-probabilities"
     total = model(torch.randn(1, 3, 32, 32), deterministic=True).logits.exp().sum().item()
     assert total == pytest.approx(1, abs=1e-4)
 
@@ -116,11 +111,11 @@ def test_onnx_gives_what_pytorch_gives_for_every_batch_size(name, size, options,
 def test_an_attached_network_exports_from_python_and_the_command_asks_for_its_backbone(
     tmp_path, capsys
 ):
-    options = {"quantizer": 4, "preprocessing": filled_model("tiny").preprocessing}
-    model = aib.attach(SmallNet(), "features", 3, image_size=32, **options).eval()
-    exported = export(model, tmp_path / "model.pt2", "torch-export")
-    assert_same_function(tmp_path / "model.pt2", model)
-    assert read_metadata(tmp_path / "model.pt2") == exported.metadata
+    """Its forward reads the batch size from the shape."""
+    options = {"masked": True, "preprocessing": filled_model("tiny").preprocessing}
+    model = aib.attach(FreeBatch(), "features", 3, image_size=32, **options).eval()
+    export(model, tmp_path / "model.onnx")
+    assert_same_function(tmp_path / "model.onnx", model)
     model.save_pretrained(tmp_path / "saved")
     assert main(["export", str(tmp_path / "saved")]) == 2
     assert "backbone=" in capsys.readouterr().err
@@ -143,24 +138,17 @@ class FreeBatch(SmallNet):
 
 
 @pytest.mark.parametrize(
-    ("network", "format", "reason"),
+    ("network", "reason"),
     [
-        (Singular, "onnx", "cannot be exported as onnx: .*svd"),
-        (FixedBatch, "torch-export", r"fixes the batch size.* use `x.shape\[0\]`"),
+        (Singular, "cannot be exported: .*svd"),
+        (FixedBatch, r"fixes the batch size.* use `x.shape\[0\]`"),
     ],
 )
-def test_a_network_that_no_graph_can_hold_is_an_error_of_one_sentence(
-    tmp_path, network, format, reason
-):
+def test_a_network_that_no_graph_can_hold_is_an_error_of_one_sentence(tmp_path, network, reason):
     model = aib.attach(network(), "features", 3, masked=True, image_size=32)
     with pytest.raises(aib.AibError, match=reason):
-        export(model, tmp_path / f"model{formats.SUFFIXES[format]}", format)
+        export(model, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_network_that_reads_the_batch_size_from_the_shape_is_exported(tmp_path):
-    model = aib.attach(FreeBatch(), "features", 3, masked=True, image_size=32)
-    assert export(model, tmp_path / "model.pt2", "torch-export").path.is_file()
 
 
 @pytest.fixture(scope="module")
@@ -180,37 +168,31 @@ def test_the_command_writes_a_file_that_says_all_about_itself(saved, capsys):
     assert about["recipe"] == config["model"] and about["model"] == "tiny_aib_qt"
     assert about["data"] == config["settings"]["data"] and about["aib"] == aib.__version__
     assert about["weights_sha256"] == sha256(saved / "model.safetensors")
-    assert about["outputs"]["map"]["values"].startswith("a_q")
     assert session.get_inputs()[0].shape == about["input"]["shape"]
     shapes = {output.name: list(output.shape) for output in session.get_outputs()}
-    assert shapes == {name: value["shape"] for name, value in about["outputs"].items()}
+    assert shapes == about["outputs"]
     assert set(answer["check"]["differences"]) == set(shapes)
     assert b"site-packages" not in path.read_bytes()  # nobody's folders
 
 
 def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, capsys, tmp_path):
-    def crooked(file):
-        run = formats.open_torch_export(file)
+    def crooked(content):
+        run = open_onnx(content)
         return lambda pixels: {name: value * 1.01 for name, value in run(pixels).items()}
 
-    monkeypatch.setitem(FORMATS, "torch-export", (formats.to_torch_export, crooked))
-    words = ["--format", "torch-export", "--out", str(tmp_path / "model.pt2")]
-    assert main(["export", str(saved), *words]) == 2
+    monkeypatch.setattr("aib.export.open_onnx", crooked)
+    assert main(["export", str(saved), "--out", str(tmp_path / "model.onnx")]) == 2
     assert "differs by" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("RUN --format tflite", "tflite"),
-        ("RUN --out model.safetensors", "ends in .onnx"),
-        ("RUN --out RUN/config.json/model.onnx", "cannot be written"),
-    ],
+    ("out", "sentence"),
+    [("model.safetensors", "end in .onnx"), ("RUN/config.json/model.onnx", "cannot be written")],
 )
-def test_what_cannot_be_done_is_refused_in_a_sentence(saved, capsys, words, sentence):
+def test_a_file_that_cannot_be_written_is_an_error_before_the_work(saved, capsys, out, sentence):
     before = sorted(saved.iterdir())
-    assert main(["export", *words.replace("RUN", str(saved)).split()]) == 2
+    assert main(["export", str(saved), "--out", out.replace("RUN", str(saved))]) == 2
     assert sentence in capsys.readouterr().err
     assert sorted(saved.iterdir()) == before
 
@@ -221,34 +203,10 @@ def test_without_the_extra_one_sentence_says_what_to_install(saved, capsys, monk
     assert "ONNX needs onnx: pip install 'aib[onnx]'" in capsys.readouterr().err
 
 
-def test_metadata_is_read_without_running_the_file(tmp_path):
-    class Evil:
-        def __reduce__(self) -> Any:
-            return Path.touch, (tmp_path / "touched",)
-
-    path, model = tmp_path / "model.pt2", filled_model("tiny_aib_qt")
-    about = export(model, path, "torch-export").metadata
-    torch.save(Evil(), tmp_path / "evil.pt")
-    with zipfile.ZipFile(path) as given:
-        files = {name: given.read(name) for name in given.namelist()}
-    [inputs] = [name for name in files if name.endswith("/data/sample_inputs/model.pt")]
-    files[inputs] = (tmp_path / "evil.pt").read_bytes()
-    with zipfile.ZipFile(path, "w") as made:
-        for name, content in files.items():
-            made.writestr(name, content)
-    assert read_metadata(path) == about
-    assert not (tmp_path / "touched").exists()
-
-
-@pytest.mark.parametrize("content", [None, b"", b"[1]", b"{", b"\xff", b"[" * 100_000])
-def test_a_file_without_metadata_is_refused(tmp_path, content):
-    with zipfile.ZipFile(tmp_path / "a.pt2", "w") as made:
-        made.writestr("a/extra/other.json", b"{}")
-        if content is not None:
-            made.writestr("a/extra/aib.json", content)
-    (tmp_path / "a.onnx").write_bytes(content or b"not a model")
+def test_a_file_without_metadata_is_refused(tmp_path):
+    (tmp_path / "broken.onnx").write_bytes(b"not a model")
     onnx.save(onnx.ModelProto(ir_version=10), tmp_path / "foreign.onnx")
-    for name in ("a.pt2", "a.onnx", "foreign.onnx", "missing.pt2"):
+    for name in ("broken.onnx", "foreign.onnx", "missing.onnx"):
         with pytest.raises(aib.AibError, match="cannot be read"):
             read_metadata(tmp_path / name)
 
@@ -257,5 +215,5 @@ def test_a_packaged_model_is_written_where_the_user_is(tmp_path, monkeypatch):
     monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path)
     filled_model("tiny_aib_qt").save_pretrained(tmp_path / "shapes_small")
     for run in (None, Path("shapes_small")):
-        assert default_target(find_model(run), "onnx") == Path("shapes_small.onnx")
-    assert default_target(Path("runs/a"), "torch-export") == Path("runs/a/model.pt2")
+        assert default_target(find_model(run)) == Path("shapes_small.onnx")
+    assert default_target(Path("runs/a")) == Path("runs/a/model.onnx")

@@ -9,9 +9,8 @@ import torch
 from PIL import Image, features
 
 import aib
-from aib.figures.explanation import panels
-from aib.figures.row import _draw_text
-from aib.figures.saved import distinct_names
+from aib.figures.explanation import distinct_names, panels
+from aib.figures.picture import _draw_text
 from aib.interpret.maps import explain_batch
 from aib.models.masked import information_bits
 from tests.helpers import eval_model, pixels, shapes

@@ -40,7 +40,6 @@ VALUES: dict[str, list[str]] = {
     "method": "own gradcam guess".split(),
     "precision": "fp32 bf16 fp16 fp8".split(),
     "average": "probabilities logits both".split(),
-    "format": "onnx torch-export tflite".split(),
     "grid": "beta=1e-3,1 latent_dim=4,8 beta= =1 beta beta=1,1 beta=nan seed=1,2 unknown=1".split(),
 }
 SWITCHES = "json list quick version help debug no_browser".split()
@@ -83,7 +82,7 @@ COMMANDS = {
     "data fetch cifar10": "root",
     "models": "num_classes image_size json",
     # These always fail: an export takes seconds, a server would not end, a sweep trains.
-    "export run --out model.safetensors": "run format json",
+    "export run --out model.safetensors": "run json",
     "view --max-megabytes 0": "run host port no_browser samples max_megapixels device",
     f"sweep --data {PHOTOS} --out /proc/x": f"grid {SETTINGS}",
     "": "version help debug",

@@ -1,23 +1,21 @@
 """Charts with gaps, single points and flat lines, and that they show the numbers."""
 
+import base64
 import math
 
 import numpy as np
 import pytest
 
 from aib.evaluation.error import CalibrationBins
-from aib.evaluation.intervals import Estimate
-from aib.interpret.measured import Faithfulness, Information, LayerChange
 from aib.report import charts
-from aib.report.charts import Line, bar_chart, faithfulness_charts, line_chart, thin_out
-from tests.helpers import HtmlPage
+from aib.report.charts import Line, line_chart, reliability_chart, thin_out
 
 
 @pytest.fixture
 def axes(monkeypatch):
     """The axes that are drawn from now on, in order."""
     found = []
-    monkeypatch.setattr(charts, "to_svg", lambda figure, _: found.append(figure.axes[0]) or "<svg>")
+    monkeypatch.setattr(charts, "svg_uri", lambda figure: found.append(figure.axes[0]) or "data:")
     return found
 
 
@@ -41,48 +39,25 @@ def test_training_is_drawn_over_steps_in_the_units_of_the_axes(axes):
     assert [len(axis.figure.legends) for axis in axes[:3]] == [1, 1, 0]
 
 
-def test_anchors_and_calibration_are_drawn_in_percent(axes):
-    rows = [{"epoch": i, "anchors": [0.1 + i, 0.8]} for i in range(2)]
-    charts.anchor_charts(rows, Information(anchors=[0.1, 0.8], anchor_shares=[0.75, 0.25]))
-    charts.calibration_charts(CalibrationBins((2, 6), (0.5, 1.0), (0.4, 0.9)))
-    assert lines(axes[0]) == [([1, 2], [0.1, 1.1]), ([1, 2], [0.8, 0.8])]
-    bars = [[(bar.get_x(), bar.get_height()) for bar in axis.patches] for axis in axes[1:]]
-    assert bars == [[(0.5, 75), (1.5, 25)], [(0, 50), (50, 100)], [(0, 25), (50, 75)]]
-    assert lines(axes[2]) == [([0, 100], [0, 100])]  # perfectly calibrated
-
-
-def test_curves_and_cosines_are_drawn_where_they_were_measured(axes):
-    curves = {"deletion_curve": [0.75, 0.5, 0.25], "insertion_curve": [0.25, 0.5, 0.75]}
-    curves |= {"road_morf_curve": [0.5, 0.25], "road_lerf_curve": [0.75, 0.5]}
-    found = Faithfulness(Estimate(0.5), Estimate(0.5), **curves, road_fractions=[0.1, 0.4])
-    faithfulness_charts({"own": found})
-    layers = [LayerChange("fc", 0.5, -0.5, 0), LayerChange("conv", 0.25, 0, 2)]
-    charts.randomisation_chart(layers)
-    deletion, insertion, morf, lerf, layers = map(lines, axes)
-    assert deletion + insertion == [([0, 50, 100], [75, 50, 25]), ([0, 50, 100], [25, 50, 75])]
-    assert morf + lerf == [([10, 40], [50, 25]), ([10, 40], [75, 50])]
-    assert layers == [([0, 1, 2], [1, 0.5, 0.25]), ([0, 1, 2], [1, -0.5, 0])]
-    assert axes[-1].get_ylim() == (-0.525, 1.05)  # nothing is cut off
+def test_the_accuracy_of_each_bin_is_drawn_in_percent(axes):
+    chart = reliability_chart(CalibrationBins((2, 6), (0.5, 1.0), (0.4, 0.9)))
+    assert [(bar.get_x(), bar.get_height()) for bar in axes[0].patches] == [(0, 50), (50, 100)]
+    assert lines(axes[0]) == [([0, 100], [0, 100])]  # perfectly calibrated
+    assert chart.content.endswith("2 images, 50.0% right, 6 images, 100.0% right")
 
 
 def test_gaps_single_points_and_flat_lines_are_drawn_and_nothing_without_values():
     for x, y in (([0, 1, 2], [1, math.nan, 1]), ([1], [1]), ([0, 1], [3, 3])):
-        [(caption, svg)] = line_chart("caption", [Line(x, y)], "x", "nats")
-        label = f"caption, against x: at the end {y[-1]} (nats)"
-        assert caption == "caption" and HtmlPage(svg).drawings[0]["aria-label"] == label
-    assert line_chart("caption", [Line([0, 1], [math.nan, math.nan])], "x") == []
-    assert line_chart("caption", [], "x") == []
+        [chart] = line_chart("caption", [Line(x, y)], "x", "nats")
+        assert chart.content == f"caption, against x: at the end {y[-1]} (nats)"
+    assert line_chart("caption", [Line([0, 1], [math.nan, math.nan])], "x", "y") == []
+    assert line_chart("caption", [], "x", "y") == []
 
 
-def test_names_are_escaped_and_formulas_are_not_parsed():
-    [(_, svg)] = line_chart("d <e>", [Line([0], [1], "a <b> $x"), Line([1], [2], "c $y")], "x")
-    assert "a &lt;b&gt; $x" in svg and "d &lt;e&gt;" in svg
-
-
-def test_a_bar_shows_its_text_on_hover():
-    [(_, svg)] = bar_chart("caption", [0, 1, 2], [0, 3], "x", "y", ["none & nil", "three"])
-    HtmlPage(svg)
-    assert "<title>none &amp; nil</title>" in svg and "<title>three</title>" in svg
+def test_names_are_drawn_as_they_are():
+    [chart] = line_chart("d", [Line([0], [1], "a <b> $x$"), Line([1], [2], "c")], "x", "y")
+    svg = base64.b64decode(chart.uri.partition("base64,")[2]).decode()
+    assert "a &lt;b&gt; $x$" in svg  # no formula
 
 
 def test_a_long_curve_is_thinned_out_and_keeps_its_last_point():
