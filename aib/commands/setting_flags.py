@@ -21,7 +21,7 @@ GROUPS = {
         "num_anchors", "modulation", "profile",
     ),
     "mask": (
-        "masked", "area", "lambda_area", "map_size", "map_stride", "noise_std", "stretch",
+        "masked", "area", "budget", "lambda_area", "map_size", "map_stride", "noise_std", "stretch",
         "propose", "sample_map", "quantise_map",
     ),
     "objective": ("beta", "beta_warmup", "lambda_q", "lambda_c", "label_smoothing"),
