@@ -99,7 +99,8 @@ def explain(
             records.append(record(found) | {"picture": str(picture)})
             if not json:
                 classes = ", ".join(f"{name} {100 * p:.1f}%" for name, p in found.top(0, TOP))
-                print(f"{path}: {classes}; {found.certainty()}  {picture}")
+                warning = found.certainty()
+                print(f"{path}: {classes}" + (f"; {warning}" if warning else ""), f" {picture}")
     if not records:
         raise AibError(f"none of the {len(files)} image(s) could be explained")
     if json:

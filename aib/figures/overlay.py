@@ -15,7 +15,8 @@ from aib.figures.scale import FLAT, enlarge
 
 Array = npt.NDArray[Any]
 Picture = npt.NDArray[np.uint8]
-COLORS = MAP_COLORS, SIGMA_COLORS, BITS_COLORS = "viridis", "magma", "cividis"
+COLORS = MAP_COLORS, SIGMA_COLORS = "viridis", "magma"
+DARK = 24  # of the ground where nothing is kept
 
 
 def overlay(
@@ -38,6 +39,14 @@ def overlay(
         values = (values - least) / (most - least)
     colors = colored(values.clamp(0, 1).numpy(), colormap)
     return np.rint((1 - alpha) * picture + alpha * colors).clip(0, 255).astype(np.uint8)
+
+
+def kept(image: Any, mask: Any) -> Picture:
+    """What a mask [h,w] of shares keeps of an image, on a dark ground: uint8 RGB [H,W,3]."""
+    picture = _pixels(image).astype(np.float64)
+    shares = enlarge(torch.as_tensor(mask).detach().cpu().float()[None], picture.shape[:2])[0]
+    opened = shares.clamp(0, 1).numpy()[:, :, None]
+    return np.rint(opened * picture + (1 - opened) * DARK).astype(np.uint8)
 
 
 def _pixels(image: Any) -> Picture:

@@ -86,10 +86,8 @@ class Decision:
         )
 
     def certainty(self, image: int = 0) -> str:
-        """How certain one image's decision is, in a line."""
-        bits = f"entropy {float(self.entropy_bits[image]):.2f} of {self.max_entropy_bits:.2f} bits"
-        unsure = ": unsure, it may show none of the classes"
-        return bits + (unsure if bool(self.unsure[image]) else "")
+        """A warning in a line if one image's decision is unsure; else empty."""
+        return "unsure: it may show none of the classes" if bool(self.unsure[image]) else ""
 
     def names(self) -> list[str]:
         """The predicted classes by name."""

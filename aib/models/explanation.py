@@ -100,9 +100,8 @@ class Explanation(Decision):
         return (self.mask == 0).all(-1).all(-1)
 
     def certainty(self, image: int = 0) -> str:
-        """How certain one image's decision is, in a line; a warning if it saw nothing of it."""
-        line = super().certainty(image)
-        return f"{line}; {CLOSED}" if bool(self.closed[image]) else line
+        """A warning in a line if the decision is unsure or saw nothing; else empty."""
+        return CLOSED if bool(self.closed[image]) else super().certainty(image)
 
     @property
     def cut(self) -> str:
@@ -125,7 +124,7 @@ class Explanation(Decision):
         return replace(self, **parts)
 
     def draw(self, image: int = 0) -> Image.Image:
-        """One image's picture: image, map over it, levels, uncertainty."""
+        """One image's picture: image, what was seen of it, map over it, levels, uncertainty."""
         return draw(self, image)
 
     def save(

@@ -22,7 +22,8 @@ Tile = tuple[Image.Image, str]  # a picture, and the text that stands for it
 
 def details(found: Explanation) -> str:
     """How certain the decision is, and whose map it is."""
-    certainty, lines = found.certainty().capitalize(), []
+    lines = [f"⚠ **{warning.capitalize()}**"] if (warning := found.certainty()) else []
+    lines.append(found.scope.capitalize())
     if found.disagreement_bits is not None:
         lines.append(f"Disagreement of the samples {float(found.disagreement_bits):.2f} bits")
     if found.kl_bits is not None:
@@ -33,9 +34,7 @@ def details(found: Explanation) -> str:
     if found.method != "own":
         shown = "no map" if found.method is None else "the map of Grad-CAM"
         lines.append(f"The model has no attention: {shown}")
-    if bool(found.unsure | found.closed):
-        certainty = f"⚠ **{certainty}**"
-    return ". ".join([certainty, found.scope.capitalize(), *lines]) + "."
+    return ". ".join(lines) + "."
 
 
 def verdict(found: StoredVerdict | None) -> str:

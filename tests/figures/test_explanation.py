@@ -9,8 +9,9 @@ import torch
 from PIL import Image, features
 
 import aib
-from aib.figures.explanation import distinct_names, panels
-from aib.figures.picture import _draw_text
+from aib.figures.explanation import SEEN, distinct_names, panels
+from aib.figures.overlay import kept
+from aib.figures.picture import _draw_text, magnified
 from aib.interpret.maps import explain_batch
 from aib.models.masked import information_bits
 from tests.helpers import eval_model, pixels, shapes
@@ -28,7 +29,8 @@ def test_a_picture_shows_the_whole_range_of_a_map_but_a_mask_as_it_is():
     map = torch.linspace(0, 1, found.map.numel()).view_as(found.map)
 
     def shown(**changed):
-        return panels(replace(found, **changed))[1].values.astype(float)
+        row = {panel.title: panel.values for panel in panels(replace(found, **changed))}
+        return row["mask" if "mask" in changed else "attention map"].astype(float)
 
     np.testing.assert_allclose(shown(map=0.1 + 0.2 * map), shown(map=map), atol=8)
     np.testing.assert_allclose(shown(mask=map), shown(map=map), atol=8)
@@ -65,10 +67,8 @@ def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
         assert saved["area"] == pytest.approx(mask[i].mean(), rel=1e-5)
         assert saved["mask_bits"] == pytest.approx(float(bits[i]), rel=1e-5)
     row = panels(found, 1)
-    titles = [panel.title for panel in row]
-    assert titles[:3] == ["image\n(box: map > 0.5)", "seen by the classifier", "attention map"]
-    assert titles[3] == f"bits per pixel ({float(bits[1]):,.0f} pass)"
-    assert np.array_equal(row[1].values, found.seen_pixels[1].permute(1, 2, 0))
+    assert [panel.title for panel in row] == ["image\n(box: map > 0.5)", SEEN, "mask"]
+    assert np.array_equal(row[1].values, kept(magnified(found.images[1]), mask[1]))
 
 
 def red_model(resize="squash", gain=0.5, offset=0.5):
@@ -108,7 +108,7 @@ def test_mask_and_box_are_where_the_map_exceeds_the_threshold(resize, left, thre
     assert saved["box"] == box and saved["threshold"] == threshold
     assert np.abs(np.subtract(box, (65, 50, 105, 80))).max() < 19  # two positions of the map
     assert saved["image_size"] == [150, 90] and saved["seen_part"] == [left, 0, 150 - left, 90]
-    assert [panel.box for panel in panels(found)] == [tuple(box), None, tuple(box), None]
+    assert [panel.box for panel in panels(found)] == [tuple(box), None, tuple(box)]
     assert found.regions[0].part == (left, 0, 150 - left, 90)
 
 

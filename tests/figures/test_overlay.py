@@ -5,7 +5,7 @@ from matplotlib import colormaps
 from PIL import Image
 
 from aib.errors import AibError
-from aib.figures.overlay import COLORS, color_table, overlay
+from aib.figures.overlay import COLORS, DARK, color_table, kept, overlay
 from aib.figures.scale import enlarge
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (12, 10, 3), dtype=np.uint8)
@@ -20,6 +20,15 @@ def test_alpha_mixes_image_and_colours():
     half = overlay(IMAGE, RAMP, "magma", alpha=0.5)
     assert abs(half.astype(float) - (IMAGE / 2 + colors / 2)).max() <= 1
     assert half.dtype == np.uint8 and half.shape == (12, 10, 3)
+
+
+def test_what_a_mask_keeps_stands_on_a_dark_ground():
+    shares = np.random.default_rng(1).random((12, 10))
+    shares[0, 0], shares[1, 1] = 0, 1
+    expected = shares[:, :, None] * IMAGE + (1 - shares[:, :, None]) * DARK
+    assert abs(kept(IMAGE, shares).astype(float) - expected).max() <= 0.51
+    assert (kept(IMAGE, shares)[0, 0] == DARK).all()
+    assert np.array_equal(kept(IMAGE, np.ones((3, 3))), IMAGE)
 
 
 @pytest.mark.parametrize("name", [*COLORS, "gray"])

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from aib.data.preprocessing import Preprocessing
+from aib.figures.explanation import SEEN
 from aib.interpret import maps as maps_module
 from aib.interpret.posthoc import has_captum
 from aib.interpret.stored import StoredVerdict
@@ -41,8 +42,8 @@ def explanation(**parts) -> Explanation:
 def test_the_details_say_how_certain_the_decision_is():
     p = torch.tensor([[0.91, *[0.01] * 9]])
     sure = panels.details(explanation(probabilities=p, kl_bits=torch.tensor([7.25])))
-    assert "of 3.32 bits" in sure and "KL of the latent 7.2 bits" in sure and "unsure" not in sure
-    assert "unsure, it may show none of the classes**" in panels.details(explanation())
+    assert "KL of the latent 7.2 bits" in sure and "unsure" not in sure
+    assert "**Unsure: it may show none of the classes**" in panels.details(explanation())
 
 
 def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
@@ -52,9 +53,8 @@ def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
     found = explanation(mask=mask, seen=seen, bits=24 * mask, sigma=sigma, preprocessing=policy)
     tiles = panels.maps(PICTURE, found, 1.0)
     assert [title for _, title in tiles] == [
-        "seen by the classifier",
-        "attention map",
-        "bits per pixel (6,144 pass)",
+        SEEN,
+        "mask",
         "levels, 3 of 20 used",
         "uncertainty σ",
     ]
