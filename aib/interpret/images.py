@@ -10,7 +10,7 @@ from aib.config.validation import check_decided
 from aib.evaluation.intervals import finite_or_none
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import Information, OwnLocalisation
-from aib.interpret.measures.localisation import energy_inside, mask_auroc, pointing
+from aib.interpret.metrics.pointing import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.similarity import min_max
 from aib.models import decision
 

@@ -97,6 +97,10 @@ class Classifier(nn.Module):
         """Images to an Output; input and samples are already checked. Each model implements it."""
         raise NotImplementedError
 
+    def training_mask(self, x: Tensor) -> Tensor | None:
+        """A mask [B,H,W] as the model is trained with it; None for its own, or for none."""
+        return None
+
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
         if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:

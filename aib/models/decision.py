@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from aib.models.calibration import Calibration
-from aib.models.gaussian import nats_to_bits
 
 # Without a calibration a decision is unsure above this share of the entropy of a guess.
 UNSURE = 0.5
@@ -115,4 +114,4 @@ def _at_temperature(probabilities: Tensor, temperature: float) -> Tensor:
 
 def entropy_bits(probabilities: Tensor) -> Tensor:
     """Entropy in bits over the last dimension."""
-    return nats_to_bits(torch.special.entr(probabilities).sum(-1))
+    return torch.special.entr(probabilities).sum(-1) / math.log(2)

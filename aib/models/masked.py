@@ -24,12 +24,13 @@ from aib.models.attention import sample_attention
 from aib.models.backbones.propose import FirstPass
 from aib.models.classifier import Classifier
 from aib.models.explanation import Explanation
-from aib.models.gaussian import nats_to_bits
+from aib.models.gaussian import nats_to_bits, noise_or_sample, widen
 from aib.models.latent import LinearHead, VariationalHead
 from aib.models.quantize import AnchorQuantizer
-from aib.models.types import Attention, Given, Output, Sampling, noise_or_sample, widen
+from aib.models.types import Attention, Given, Output, Sampling
 
 MAX_BITS = 8.0  # per pixel and channel: what a byte holds
+CLOSED = 0.02  # of an image: a mask that keeps less is nearly closed
 
 
 class Masked(Classifier):

@@ -14,13 +14,11 @@ from aib.config.options import STRETCH
 from aib.config.profiles import get_profile
 from aib.config.settings import Settings
 from aib.config.validation import Budget
-from aib.evaluation.error import CLOSED
 from aib.models.classifier import Classifier
+from aib.models.gaussian import widen
 from aib.models.loss import aib_loss
-from aib.models.masked import Masked
+from aib.models.masked import CLOSED, Masked
 from aib.models.modes import autocast
-from aib.models.registry import find_entry
-from aib.models.types import widen
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers
@@ -99,7 +97,7 @@ def kl_weight(model: Classifier) -> float:
     recipe = model.recipe
     if recipe.get("kind") != "named":
         return 1.0
-    family = find_entry(recipe["name"]).backbone, recipe["image_size"]
+    family = recipe["name"].partition("_")[0], recipe["image_size"]
     return get_profile(model.profile).kl_weight.get(family, 1.0)
 
 

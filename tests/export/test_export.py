@@ -14,7 +14,7 @@ from aib.export import export, read_metadata
 from aib.export.one_pass import OnePass, describe, traceable
 from aib.export.onnx_file import open_onnx
 from aib.models.masked import information_bits
-from aib.runs.run import find_model
+from aib.runs.pretrained import find_model
 from aib.system.files import sha256
 from tests.helpers import SmallNet, filled_model, make_run
 

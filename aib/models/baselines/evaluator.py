@@ -50,6 +50,7 @@ class Evaluator(Masked):
         return self.classify(x, m[None], sampling)
 
     def training_mask(self, x: Tensor) -> Tensor:
+        """Random masks."""
         return random_masks(len(x), x.shape[2:], device=x.device)
 
 
