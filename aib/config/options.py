@@ -29,9 +29,6 @@ MASK = {"needs": "mask"}
 NOISE = {"needs": "pixel noise"}
 
 Propose = Literal["separate", "twice", "copy"]
-MapStride = Annotated[int, Rule("8 or 16", lambda stride: stride in (8, 16))]
-STRETCH = 1.1  # of masks, where nothing else was chosen
-Stretch = Annotated[float, Rule(f"at least {STRETCH}", lambda stretch: stretch >= STRETCH)]
 Area = Annotated[float, Rule("above 0 and at most 1", lambda share: 0 < share <= 1)]
 
 
@@ -55,20 +52,10 @@ class ModelOptions:
     """gate or residual."""
     area: Area = field(default=0.25, metadata=MASK)
     """Share of each image that the mask may keep."""
-    map_size: Count | None = field(default=None, metadata=MASK)
-    """Side of the map of a separate mask network."""
-    map_stride: MapStride | None = field(default=None, metadata=MASK)
-    """Pixels per position of a copy's map: 8 or 16."""
     noise_std: Positive | None = field(default=None, metadata=NOISE)
     """Std of the noise that replaces pixels."""
-    stretch: Stretch = field(default=STRETCH, metadata=MASK)
-    """Final steepness of the mask."""
     propose: Propose | None = field(default=None, metadata=NOISE)
     """Map by a "separate" network, "copy" or "twice"."""
-    sample_map: bool = field(default=False, metadata=MASK)
-    """Sample the map around its mean."""
-    quantise_map: bool = field(default=False, metadata=MASK)
-    """Quantise the map to --num-anchors levels."""
     profile: ProfileName = "paper"
     """The paper's mathematics, or released code."""
 

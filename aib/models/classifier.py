@@ -133,10 +133,6 @@ class Classifier(nn.Module):
         """The deterministic map [B,h,w], and its levels where the model quantises."""
         return attention.mu, None
 
-    def applied_map(self, mean_map: Tensor) -> Tensor:
-        """What `attention_map` replaces in a deterministic pass, of the map of `mean_map`."""
-        return mean_map
-
     @torch.no_grad()
     def explain(
         self, x: Tensor, samples: tuple[int, int] | None = None, *, deterministic: bool = False

@@ -24,7 +24,6 @@ from aib.models.backbones.propose import (
     FeatureProposal,
     FirstPass,
     ProposalNet,
-    halvings,
 )
 from aib.models.baselines.evaluator import build_evaluator
 from aib.models.baselines.pan import ProgressiveAttention
@@ -81,30 +80,22 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
     body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
     trunk: nn.Module
     first_pass = None
-    for option, owner in {"map_size": "separate", "map_stride": "copy"}.items():
-        if getattr(options, option) is not None and options.propose != owner:
-            raise AibError(f'{option} is for propose="{owner}": leave it out')
     if options.propose == "twice":
         trunk = FeatureProposal(defaults.channels or parts.feature_channels, defaults.hidden)
         first_pass = FirstPass(body, defaults.layer, part="" if defaults.layer else "0")
     elif options.propose == "copy":
         if parts.stages is None:
             raise AibError("this backbone has no stages to copy: choose another propose")
-        stride = options.map_stride or 8
-        trunk = CopyProposal(parts.stages.make(), parts.stages.channels, stride)
+        trunk = CopyProposal(parts.stages.make(), parts.stages.channels)
     else:
-        steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
-        trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)
-    sigma_kernel = get_profile(options.profile).sigma_kernel if options.sample_map else None
+        trunk = ProposalNet(defaults.halvings, defaults.proposal_width, defaults.strided)
     return Masked(
         body,
         parts.head(num_classes, options),
-        SpatialAttention(trunk, sigma_kernel),
+        SpatialAttention(trunk, None),
         num_classes,
         first_pass=first_pass,
-        quantizer=AnchorQuantizer(options.num_anchors or 0) if options.quantise_map else None,
         noise_std=options.noise_std or 1.0,
-        stretch=options.stretch,
         profile=options.profile,
         min_size=max(parts.min_size, 8),
     )

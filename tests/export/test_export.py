@@ -91,7 +91,7 @@ SLOW = [
     (name, 32, {}) for name in ("vgg_pan", "vgg_att3", "wrn_abn", "wrn_aib_qt", "vgg_evaluator")
 ]
 SLOW += [("vgg_aib_qt", 224, {}), ("wrn_aib_masked", 224, {})]
-SLOW += [("tiny_aib_masked", 32, {"propose": "twice", "quantise_map": True})]
+SLOW += [("tiny_aib_masked", 32, {"propose": "twice"})]
 
 
 @pytest.mark.parametrize(

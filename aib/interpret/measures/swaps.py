@@ -114,7 +114,7 @@ class SwapMeasure(Measure):
         """Store a batch's maps and decisions."""
         maps = view.explanation.map
         assert maps is not None
-        self.swapping.first(view.batch, view.x, self.context.model.applied_map(maps))
+        self.swapping.first(view.batch, view.x, maps)
 
     def update_again(self, view: View) -> None:
         """Decide under the maps of partners."""

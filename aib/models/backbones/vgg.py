@@ -113,7 +113,7 @@ def vgg16(options: ModelOptions) -> Parts:
         latent_dim=256,
         num_anchors=20,
         min_size=16,
-        masked=MaskedDefaults(224, 14, "twice", options.width, bottleneck=False),
+        masked=MaskedDefaults(4, "twice", options.width, bottleneck=False),
         stages=Stages(lambda: StagesOf(deepcopy(stem), stride_8), (c_in, c_in)),
     )
 

@@ -134,7 +134,7 @@ def wrn50_2(options: ModelOptions) -> Parts:
         num_anchors=50,
         min_size=32,
         masked=MaskedDefaults(
-            224, 14, "twice", options.width, layer="1.0", channels=c4, bottleneck=False
+            4, "twice", options.width, layer="1.0", channels=c4, bottleneck=False
         ),
         stages=Stages(lambda: StagesOf(deepcopy(stem), len(stem) - 1), (c2, c3)),
     )
