@@ -16,7 +16,7 @@ def models(
     filter: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[FILTER]")] = "",
     /,
     num_classes: int = 10,
-    image_size: int = 32,
+    image_size: int | None = None,
     width: float = 1.0,
     profile: ProfileName = "paper",
     json: bool = False,
@@ -34,7 +34,7 @@ def models(
     Args:
         filter: a name or wildcard; without it the paper's twelve models.
         num_classes: number of classes.
-        image_size: 32 or 224.
+        image_size: 32 or 224; by default the smaller at which models match.
         width: scales the models' channels.
         profile: the paper's models, or those of the authors' released code.
         json: print JSON instead of a table.
@@ -42,7 +42,8 @@ def models(
     from aib.config.options import is_library_name
 
     if not is_library_name(filter):
-        found, table = named_models(filter, num_classes, image_size, width, profile)
+        sizes = (32, 224) if image_size is None else (image_size,)
+        found, table = named_models(filter, sizes, num_classes, width, profile)
     elif filter.endswith(":") or any(sign in filter for sign in "*?["):
         found, table = library_networks(filter)
     else:
@@ -53,16 +54,19 @@ def models(
     wide_console().print(table, *found.get("remarks", ()), sep="\n")
 
 
-def named_models(filter: str, *options: Any) -> tuple[dict[str, Any], Table]:
-    """Models by name, with their counts."""
+def named_models(
+    filter: str, sizes: tuple[int, ...], num_classes: int, width: float, profile: ProfileName
+) -> tuple[dict[str, Any], Table]:
+    """Models by name, with their counts, at the first image size at which some match."""
     from aib.models.counts import measure, remarks
     from aib.models.registry import list_models
 
-    num_classes, image_size, *_ = options
-    names = list_models(filter, image_size=image_size)
+    matching = ((size, list_models(filter, image_size=size)) for size in sizes)
+    image_size, names = next(((size, names) for size, names in matching if names), (0, []))
     if not names:
-        raise AibError(f"no model matches {filter!r} at image_size {image_size} (32 and 224 exist)")
-    rows = [measure(name, *options) for name in names]
+        where = f" at image_size {sizes[0]} (32 and 224 exist)" if len(sizes) == 1 else ""
+        raise AibError(f"no model matches {filter!r}{where}")
+    rows = [measure(name, num_classes, image_size, width, profile) for name in names]
     numbers = ("parameters", "paper, M", "mult-adds, G", "paper, G", "map")
     right = (Column(name, justify="right") for name in numbers)
     title = f"{image_size} x {image_size}, {num_classes} classes"

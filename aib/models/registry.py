@@ -174,8 +174,9 @@ def evaluator_name(name: str) -> str:
 
 
 def family(name: str, image_size: int) -> int:
-    """The `image_size` of `create_model` that suits images of this size: 32, or 224 from 112 on."""
-    return 224 if image_size >= 112 and 224 in find_entry(name).sizes else 32
+    """The `image_size` of `create_model` for images of this size: 224 from 112 on, if it exists."""
+    sizes = find_entry(name).sizes
+    return max(sizes) if image_size >= 112 else min(sizes)
 
 
 def create_model(

@@ -81,7 +81,8 @@ def read_any(path: Path) -> dict[str, Tensor]:
         found = dict(READERS[path.suffix](path))
         return {name: torch.as_tensor(value) for name, value in found.items()}
     except Exception as error:  # a damaged file raises any kind
-        reason = first_line(error)
+        # torch's own sentence advises to run the file's code.
+        reason = "damaged, or no tensors alone" if path.is_file() else first_line(error)
         raise AibError(f"{path} cannot be read as weights by name: {reason}") from error
 
 

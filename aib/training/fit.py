@@ -14,12 +14,15 @@ from aib.data import ImageSet, as_images
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.classifier import Classifier
+from aib.models.masked import Masked
 from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.folder import RunFolder
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Fitted, Loop
 from aib.training.progress import Reporter, make_reporter
+from aib.training.step import budget_of
 
+AREA_MARGIN = 0.05  # between the masks' mean area at the end and its budget
 Data = ImageSet | Dataset | tuple[Any, Any] | str
 
 
@@ -106,11 +109,26 @@ def run_training(
             loop.restore()
         with SignalCatcher() as stop:
             fitted = loop.train(stop)
+        if missed := missed_area(model, s, fitted.last.get("area")):
+            report.message(f"warning: {missed}")
         if run is not None:  # all wait: a process that returned earlier might read the weights
             run_on_rank_zero(fabric, lambda: run.write_weights(fitted.model))
         if test is not None and fabric.is_global_zero:
             fitted = replace(fitted, test=loop.evaluate(fitted.model, test))
     return fitted
+
+
+def missed_area(model: Classifier, s: Settings, area: float | None) -> str | None:
+    """A warning if the masks of the last steps miss the budget for their mean."""
+    if not isinstance(model, Masked) or area is None or budget_of(model, s) != "mean":
+        return None
+    budget = float(model.recipe.get("area", 1.0))
+    if budget == 1 or abs(area - budget) <= AREA_MARGIN:
+        return None
+    return (
+        f"the masks keep {area:.0%} of the pixels and their budget is {budget:.0%}: train longer, "
+        "or change lambda_area"
+    )
 
 
 def images_of(

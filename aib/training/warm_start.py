@@ -86,13 +86,16 @@ def _load_lite(
     counters = {name for name in network.state_dict() if name.endswith("num_batches_tracked")}
     if "conv_stem.weight" in found:
         kept = {name: found[name] for name in own}
-    else:  # the same tensors in the same order, by other names
-        kept = dict(zip(network.state_dict(), (found[name] for name in own), strict=False))
+    elif len(own) == len(network.state_dict()):  # the same order, other names
+        kept = dict(zip(network.state_dict(), (found[name] for name in own), strict=True))
+    else:
+        count = len(network.state_dict())
+        raise AibError(f"{path} is of another network: {len(own)} tensors and a head, not {count}")
     load_tensors(network, kept, path, fresh=counters - kept.keys())
     if not _keeps_head(model):
         return head
-    weight, bias = (found[name] for name in sorted(head, reverse=True))
-    load_tensors(model.get_submodule("head"), {"weight": weight, "bias": bias}, path)
+    values = {name.rpartition(".")[2]: found[name] for name in head}
+    load_tensors(model.get_submodule("head"), values, path)
     return []
 
 

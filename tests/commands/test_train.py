@@ -11,7 +11,7 @@ from aib.cli import main
 from aib.commands import train as command
 from aib.commands.setting_flags import GROUPS
 from aib.config.presets import PRESETS
-from aib.config.settings import Settings
+from aib.config.settings import Settings, setting_types
 from tests.helpers import run_process
 
 
@@ -93,3 +93,8 @@ def test_the_help_names_every_setting_in_a_group(tmp_path: Path) -> None:
         assert f"{group} options" in text
         for name in names:
             assert re.search(rf"--{name.replace('_', '-')}[ ,]", text)
+
+
+def test_every_setting_has_a_flag_in_one_group() -> None:
+    flags = [name for group in GROUPS.values() for name in group]
+    assert sorted(flags) == sorted(setting_types())

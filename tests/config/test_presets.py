@@ -60,9 +60,11 @@ def test_every_preset_runs_two_steps(name: str, tmp_path: Path) -> None:
     if small.lr_backbone is not None:  # the user's --init: weights of a network as narrow
         network = aib.create_model(small.model, 3, 224, width=1 / 16)
         _, layers = backbone_of(network)
-        weights = {f"features.{name}": value for name, value in layers.state_dict().items()}
-        torch.save(weights, tmp_path / "vgg16.pth")
-        small = small.updated(init=f"vgg16:{tmp_path / 'vgg16.pth'}")
+        family = small.model.partition("_")[0].replace("vgg", "vgg16")
+        prefix = "features." if family == "vgg16" else ""
+        weights = {prefix + name: value for name, value in layers.state_dict().items()}
+        torch.save(weights, tmp_path / "weights.pth")
+        small = small.updated(init=f"{family}:{tmp_path / 'weights.pth'}")
     model = build_model(small, data)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     fitted = fit(model, data, small)

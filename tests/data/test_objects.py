@@ -159,13 +159,8 @@ def test_a_user_s_mask_is_zero_outside_the_object_or_a_trimap(tmp_path, values, 
 
 def test_boxes_hold_the_pixels_whose_centres_lie_inside():
     nothing = float("nan")
-    boxes = torch.tensor(
-        [[[1, 0, 3, 2], [4, 4, 6, 5]], [[0.5, 1.5, 2.5, 2.5], [nothing] * 4]], dtype=torch.float
-    )
-    first, second = boxes_to_objects(boxes, (5, 6)).nonzero().split([6, 2])
-    assert first.tolist() == [[0, 0, 1], [0, 0, 2], [0, 1, 1], [0, 1, 2], [0, 4, 4], [0, 4, 5]]
+    boxes = torch.tensor([[1, 0, 3, 2], [0.5, 1.5, 2.5, 2.5], [nothing] * 4])
+    first, second = boxes_to_objects(boxes, (5, 6)).nonzero().split([4, 2])
+    assert first.tolist() == [[0, 0, 1], [0, 0, 2], [0, 1, 1], [0, 1, 2]]
     assert second.tolist() == [[1, 1, 0], [1, 1, 1]]
-    for none in (boxes[:0], boxes[:0, 0]):
-        assert boxes_to_objects(none, (5, 6)).shape == (0, 5, 6)
-    with pytest.raises(AibError, match=r"boxes.*\[2, 5\]"):
-        boxes_to_objects(torch.rand(2, 5), (4, 4))
+    assert boxes_to_objects(boxes[:0], (5, 6)).shape == (0, 5, 6)

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import aib
+from aib.models.registry import family
 from tests.helpers import images
 
 NARROW = 1 / 32
@@ -93,3 +94,11 @@ def test_pool_size_is_the_grid_that_the_head_reads():
         pooled = F.adaptive_avg_pool2d(f, side).flatten(1)
         logits = F.linear(pooled, model.head.weight, model.head.bias)
         torch.testing.assert_close(model(x).sample_logits[0, 0], logits)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "chosen"),
+    [("vgg", 32, 32), ("vgg", 111, 32), ("vgg", 112, 224), ("tiny", 224, 32), ("lite0", 64, 224)],
+)
+def test_images_of_any_size_choose_among_the_sizes_of_a_model(name, size, chosen):
+    assert family(name, size) == chosen

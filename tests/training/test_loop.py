@@ -15,7 +15,7 @@ import aib
 from aib.data import ImageSet
 from aib.runs.files import read_metrics
 from aib.training.checkpoint import load_checkpoint
-from aib.training.fit import fit
+from aib.training.fit import fit, missed_area
 from aib.training.folder import RunFolder
 from aib.training.loop import Loop
 from aib.training.metrics import MEANS
@@ -121,6 +121,18 @@ def test_a_budget_for_the_mean_is_one_for_the_batch_of_all_parts_and_processes(
         assert beside_another == pytest.approx((own + 0.2) / 2 - 0.4, abs=1e-5)
     else:
         assert after_two_parts == beside_another == alone
+
+
+@pytest.mark.parametrize(
+    ("area", "budget", "warned"),
+    [(0.9, "mean", True), (0.29, "mean", False), (0.1, "mean", True), (0.9, "image", False)],
+)
+def test_a_mean_area_that_misses_its_budget_is_a_warning(area, budget, warned) -> None:
+    model = aib.create_model("tiny_aib_masked", 4, 32, width=0.25, area=0.25)
+    found = missed_area(model, replace(SMALL, budget=budget), area)
+    assert (found is not None) == warned
+    if warned:
+        assert f"{area:.0%}" in found and "25%" in found
 
 
 class NoNoiseNoBatchNorm(nn.Module):

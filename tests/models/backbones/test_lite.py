@@ -105,6 +105,28 @@ def test_imagenets_weights_fill_network_copy_and_a_head_of_as_many_classes(
     assert model.pretrained_names == set(loaded.loaded)
 
 
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda file: file.pop("conv_stem.weight"), "another network: 293 tensors"),
+        (lambda file: file.pop("bn2.weight"), r"1 keys missing \(bn2.weight"),
+        (lambda file: file.update(x=torch.zeros(2)), r"1 unexpected \(x first"),
+        (lambda file: file.pop("classifier.bias"), r"1 keys missing \(bias"),
+        (lambda file: file.update(bn1=0, **{"bn1.bias": torch.zeros(3)}), "does not fit"),
+        (lambda file: file["bn1.bias"].fill_(torch.nan), "holds NaN"),
+    ],
+)
+def test_weights_of_another_network_or_with_other_tensors_are_an_error(change, message, tmp_path):
+    network, head = Lite("lite0", 1 / 16), torch.nn.Linear(80, 1000)
+    file = dict(network.state_dict())
+    file |= {f"classifier.{name}": value.detach() for name, value in head.state_dict().items()}
+    change(file)
+    torch.save(file, tmp_path / "lite0.pth")
+    model = aib.create_model("lite0_masked", 1000, 224, width=1 / 16)
+    with pytest.raises(aib.AibError, match=message):
+        aib.load_backbone(model, tmp_path / "lite0.pth")
+
+
 @pytest.mark.parametrize("propose", ["copy", "twice", "separate"])
 def test_closed_pixels_never_matter_and_a_saved_model_is_the_same(propose, tmp_path):
     torch.manual_seed(0)

@@ -18,8 +18,13 @@ B, C, K = 2, 5, 8
 
 def attached(network=ResNet, at="layer2", **options):
     quantizer = None if options.get("masked") else 4
-    options = {"quantizer": quantizer, "latent_dim": K, "image_size": 32, **options}
-    return aib.attach(network(), at=at, num_classes=C, **options)
+    options = {
+        "quantizer": quantizer,
+        "latent_dim": K,
+        "image_size": 32,
+        "num_classes": C,
+    } | options
+    return aib.attach(network(), at=at, **options)
 
 
 @pytest.mark.parametrize(
