@@ -10,14 +10,13 @@ cannot change the logits at all. What remains is the map itself, which has seen 
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.config.validation import ProfileName
-from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.backbones.propose import FirstPass
 from aib.models.classifier import Classifier
@@ -89,13 +88,9 @@ class Masked(Classifier):
         *,
         first_pass: FirstPass | None = None,
         noise_std: float = 1.0,
-        profile: ProfileName = "paper",
-        min_size: int = 1,
-        preprocessing: Preprocessing | None = None,
+        **options: Any,  # of Classifier
     ):
-        super().__init__(
-            num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
-        )
+        super().__init__(num_classes, **options)
         self.noise_std = noise_std
         if isinstance(head, LinearHead):
             self.eval_samples = (self.eval_samples[0], 1)  # there is no latent to sample

@@ -17,14 +17,17 @@ from aib.config.validation import reject_unknown
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.attention import SpatialAttention
-from aib.models.backbones import Parts, lite, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
-from aib.models.backbones.parts import init_weights
+from aib.models.backbones.lite import lite
+from aib.models.backbones.parts import Parts, init_weights
 from aib.models.backbones.propose import (
     CopyProposal,
     FeatureProposal,
     FirstPass,
     ProposalNet,
 )
+from aib.models.backbones.tiny import tiny
+from aib.models.backbones.vgg import vgg16, vgg_cifar
+from aib.models.backbones.wrn import wrn28_10, wrn50_2
 from aib.models.baselines.evaluator import build_evaluator
 from aib.models.baselines.pan import ProgressiveAttention
 from aib.models.baselines.pay_attention import PayAttention
@@ -233,28 +236,20 @@ def _with_defaults(options: ModelOptions, entry: Entry, parts: Parts) -> ModelOp
 
 def _unused_options(name: str, model: Classifier, given: ModelOptions) -> dict[str, Any]:
     """The defaults of the options that the model has no use for; giving one is an error."""
-    there, default = parts_of(model), ModelOptions()
-    unused = {n: getattr(default, n) for n, need in OPTION_NEEDS.items() if not there[need]}
+    kinds = {type(layer) for layer in model.modules()}
+    there = {
+        "dropout": nn.Dropout in kinds,
+        "latent": VariationalHead in kinds,
+        "anchors": AnchorQuantizer in kinds,
+        "aib attention": SpatialAttention in kinds and not model.takes_mask,
+        "mask": model.takes_mask and model.takes_map,
+        "pixel noise": model.takes_mask,
+    }
+    unused = {n: getattr(ModelOptions(), n) for n, need in OPTION_NEEDS.items() if not there[need]}
     for option in given.changed():
         if option in unused:
             raise AibError(f"{name} has no {OPTION_NEEDS[option]}: {option} changes nothing")
     return unused
-
-
-def parts_of(model: Classifier) -> dict[str, bool]:
-    """Whether a model has each of the parts that options need (see `ModelOptions`)."""
-
-    def has(kind: type[nn.Module]) -> bool:
-        return any(isinstance(layer, kind) for layer in model.modules())
-
-    return {
-        "dropout": has(nn.Dropout),
-        "latent": has(VariationalHead),
-        "anchors": has(AnchorQuantizer),
-        "aib attention": has(SpatialAttention) and not model.takes_mask,
-        "mask": model.takes_mask and model.takes_map,
-        "pixel noise": model.takes_mask,
-    }
 
 
 def find_entry(name: str) -> Entry:

@@ -17,13 +17,13 @@ from aib.config.options import ModelOptions
 from aib.errors import AibError
 from aib.evaluation.error import evaluate
 from aib.models.attention import SpatialAttention
-from aib.models.backbones import tiny
 from aib.models.backbones.propose import (
     FeatureProposal,
     FirstPass,
     ProposalNet,
     batch_norm_buffers,
 )
+from aib.models.backbones.tiny import tiny
 from aib.models.latent import LinearHead, VariationalHead, mlp_decoder
 from aib.models.loss import area_per_image
 from aib.models.masked import Masked, information_bits

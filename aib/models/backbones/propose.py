@@ -87,22 +87,6 @@ class ZeroConv(nn.Conv2d):
         nn.init.zeros_(self.weight)
 
 
-class StagesOf(nn.Sequential):
-    """The layers of a sequential stem, which give the features after `fine` of them as well."""
-
-    def __init__(self, stem: nn.Sequential, fine: int):
-        super().__init__(*stem)
-        self.fine = fine
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        fine = x
-        for i, layer in enumerate(self):
-            x = layer(x)
-            if i + 1 == self.fine:
-                fine = x
-        return fine, x
-
-
 class FirstPass(nn.Module):
     """A first pass of a network over whole images, for the features at one of its layers.
 

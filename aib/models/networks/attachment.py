@@ -1,5 +1,6 @@
 """Add attention with an information bottleneck to any network, at one of its layers."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +23,7 @@ from aib.models.masked import Masked
 from aib.models.networks.by_name import build_network, load_network, preprocessing_of
 from aib.models.networks.cut import cut_stages
 from aib.models.networks.layers import default_layer, find_layer, last_linear, name_from_start
-from aib.models.networks.site import Site, copy_network, find_site
+from aib.models.networks.site import Site, find_site
 from aib.models.quantize import AnchorQuantizer
 from aib.models.types import Given, Output, Sampling
 
@@ -75,13 +76,15 @@ def attach(
     check("head", head, str | None)
     check("quantizer", quantizer, NumAnchors | None)
     form: Form = "evaluator" if evaluator else "masked" if masked else "modulated"
-    _check_options(form, [*options, *(["quantizer"] if quantizer else [])])
+    allowed = OPTIONS[form] + (("quantizer",) if form == "modulated" else ())
+    given = [*options, "quantizer"] if quantizer else options
+    reject_unknown(given, allowed, f"an attached network ({form}) has no option")
     chosen = ModelOptions(**options)
 
-    given, at, own = _resolve(backbone, at, num_classes, pretrained, download)
+    original, at, own = _resolve(backbone, at, num_classes, pretrained, download)
     image_size = image_size or (preprocessing or own or Preprocessing(224)).image_size
     check("image_size", image_size, Count)
-    network = copy_network(given)
+    network = deepcopy(original)
     at, head = name_from_start(network, at), head or last_linear(network)
     site = find_site(network, at, head, image_size, masked=form != "modulated")
     if form == "modulated":
@@ -112,7 +115,7 @@ def attach(
         model.recipe |= {"backbone": backbone, "pretrained": pretrained is True}
     model.to(next(network.parameters(), torch.empty(0)))  # its device and dtype
     if pretrained:
-        model.pretrained_names = _unchanged_names(model, given)
+        model.pretrained_names = _unchanged_names(model, original)
     return model
 
 
@@ -122,16 +125,6 @@ def attach_options(options: ModelOptions) -> dict[str, Any]:
     if "num_anchors" in changed:
         changed["quantizer"] = changed.pop("num_anchors")
     return changed
-
-
-def _check_options(form: Form, given: list[str]) -> None:
-    """Raise an error for an option that does not exist, or is of another form."""
-    known = {"quantizer"}.union(*OPTIONS.values())
-    reject_unknown(given, known, "an attached network has no option")
-    allowed = OPTIONS[form] + (("quantizer",) if form == "modulated" else ())
-    for option in given:
-        if option not in allowed:
-            raise AibError(f"{option} does not apply to this form of network: it is {form}")
 
 
 def _resolve(

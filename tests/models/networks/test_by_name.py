@@ -25,7 +25,6 @@ NETWORKS = {
     "timm:vit_tiny_patch16_224": ("blocks.1", 4),
     "timm:vit_small_patch14_dinov2": ("blocks.1", 4),
     "torchvision:resnet18": ("layer3", 4),
-    "torchvision:googlenet": ("inception4e", 8),
     "torchvision:vit_b_16": ("encoder.layers.encoder_layer_2", 4),
 }
 BUILD = """
@@ -68,7 +67,7 @@ def test_a_network_by_name_is_masked_saved_and_loaded_by_its_name(name, pretrain
     x = images()
     model.train()(x)
     out = model.eval()(x, deterministic=True)
-    copied = "vit" not in name and "googlenet" not in name  # these look twice, on the layer's grid
+    copied = "vit" not in name  # which looks twice, on the layer's grid
     assert model.recipe["propose"] == ("copy" if copied else "twice")
     side = 2 * side if copied else side
     assert out.attention.mu.shape == (2, side, side) and out.logits.shape == (2, C)
@@ -103,7 +102,7 @@ def test_a_wrong_name_is_an_error(backbone, options, message, hub):
     ("flags", "message"),
     [
         ("--model timm:resnet18 --width 0.5", "no option 'width'"),
-        ("--model timm:resnet18 --area 0.5", "area does not apply"),
+        ("--model timm:resnet18 --area 0.5", "no option 'area'"),
         ("--model tiny_aib --masked", "masked is for networks"),
         ("--model timm:resnet18 --backbone my_module:build", "leave out one of them"),
     ],
