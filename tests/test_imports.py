@@ -28,7 +28,7 @@ ORDER = [  # a folder imports only those above it, and itself
     {"__main__"},
 ]
 RANK = {folder: rank for rank, folders in enumerate(ORDER) for folder in folders}
-MAX_LEVELS = 16
+MAX_LEVELS = 13
 
 
 @cache

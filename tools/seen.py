@@ -17,7 +17,8 @@ from aib.figures.overlay import Array, overlay
 from aib.figures.picture import draw_mosaic, image_tile
 from aib.interpret.maps import explain
 from aib.models.explanation import Explanation
-from aib.runs.run import Run, find_model, open_run
+from aib.runs.pretrained import find_model
+from aib.runs.run import Run, open_run
 from aib.system.files import write_whole
 
 ROWS = ("image", "seen", "mask")

@@ -61,7 +61,8 @@ def explain(
     from aib.figures.explanation import distinct_names, record, save
     from aib.interpret.maps import explain as explain_image
     from aib.interpret.stored import stored_verdict
-    from aib.runs.run import find_model, open_run
+    from aib.runs.pretrained import find_model
+    from aib.runs.run import open_run
 
     check_seed(seed)
     options: dict[str, Any] = {

@@ -32,7 +32,8 @@ def export_(
         json: print JSON.
     """
     from aib.export import export
-    from aib.runs.run import find_model, open_run
+    from aib.runs.pretrained import find_model
+    from aib.runs.run import open_run
 
     opened = open_run(find_model(folder or run), "cpu", backbone)
     data = opened.settings.data if opened.settings else None

@@ -20,10 +20,7 @@ GROUPS = {
         "freeze", "evaluator", "width", "dropout", "latent_dim", "head_norm", "pool_size",
         "num_anchors", "modulation", "profile",
     ),
-    "mask": (
-        "masked", "area", "budget", "lambda_area", "map_size", "map_stride", "noise_std", "stretch",
-        "propose", "sample_map", "quantise_map",
-    ),
+    "mask": ("masked", "area", "budget", "lambda_area", "noise_std", "propose"),
     "objective": ("beta", "beta_warmup", "lambda_q", "lambda_c", "label_smoothing"),
     "optimisation": (
         "epochs", "batch_size", "accumulate", "optimizer", "lr", "lr_backbone", "momentum",

@@ -36,7 +36,8 @@ def view(
         device: cpu or cuda; by default cuda if available.
     """
     from aib.interpret.stored import stored_verdict
-    from aib.runs.run import find_model, open_run
+    from aib.runs.pretrained import find_model
+    from aib.runs.run import open_run
     from aib.viewer import serve
     from aib.viewer.examples import find_examples
     from aib.viewer.scene import Viewer
@@ -49,7 +50,8 @@ def view(
         serve.prepare_gradio(folder)
         opened = open_run(find_model(run), device, backbone)
         verdict = stored_verdict(opened)
-        print(f"{opened.label}: {opened.name}" + (f". {verdict.line}" if verdict else ""))
+        title = f"{opened.label} ({opened.name})"
+        print(title + (f". {verdict.line}" if verdict else ""))
         url = serve.address_of(listener)
         print(f"{url}  (Ctrl-C stops it)", flush=True)
         if not serve.is_loopback(host):
@@ -59,7 +61,8 @@ def view(
             # In a thread: some browsers return only when they are closed.
             Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         try:
-            serve.serve(Viewer(opened, sizes), find_examples(opened), listener, host)
+            viewer = Viewer(opened.model, title, verdict, sizes)
+            serve.serve(viewer, find_examples(opened), listener, host)
         except KeyboardInterrupt:
             print("closed")
 

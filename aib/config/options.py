@@ -5,7 +5,7 @@ A new option is one field here. `Settings` nests it, so that `aib train` gets a 
 backbone and the builder (`registry.py`).
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 from aib.config.validation import (
@@ -20,18 +20,7 @@ from aib.config.validation import (
     reject_unknown,
 )
 
-# The part that a model needs for an option to change anything.
-DROPOUT = {"needs": "dropout"}
-LATENT = {"needs": "latent"}
-ANCHORS = {"needs": "anchors"}
-ATTENTION = {"needs": "aib attention"}
-MASK = {"needs": "mask"}
-NOISE = {"needs": "pixel noise"}
-
 Propose = Literal["separate", "twice", "copy"]
-MapStride = Annotated[int, Rule("8 or 16", lambda stride: stride in (8, 16))]
-STRETCH = 1.1  # of masks, where nothing else was chosen
-Stretch = Annotated[float, Rule(f"at least {STRETCH}", lambda stretch: stretch >= STRETCH)]
 Area = Annotated[float, Rule("above 0 and at most 1", lambda share: 0 < share <= 1)]
 
 
@@ -41,34 +30,24 @@ class ModelOptions:
 
     width: Positive = 1.0
     """Factor of the channels of all layers."""
-    dropout: Fraction = field(default=0.3, metadata=DROPOUT)
+    dropout: Fraction = 0.3
     """Dropout in WRN's blocks at 32 x 32."""
-    latent_dim: Count | None = field(default=None, metadata=LATENT)
+    latent_dim: Count | None = None
     """K, the size of the latent."""
     head_norm: bool = False
     """Begin the head with BatchNorm."""
     pool_size: Count | None = None
     """Side of VGG's last features at 224 (paper: 3)."""
-    num_anchors: NumAnchors | None = field(default=None, metadata=ANCHORS)
+    num_anchors: NumAnchors | None = None
     """Q, the number of anchors."""
-    modulation: Modulation | None = field(default=None, metadata=ATTENTION)
+    modulation: Modulation | None = None
     """gate or residual."""
-    area: Area = field(default=0.25, metadata=MASK)
+    area: Area = 0.25
     """Share of each image that the mask may keep."""
-    map_size: Count | None = field(default=None, metadata=MASK)
-    """Side of the map of a separate mask network."""
-    map_stride: MapStride | None = field(default=None, metadata=MASK)
-    """Pixels per position of a copy's map: 8 or 16."""
-    noise_std: Positive | None = field(default=None, metadata=NOISE)
+    noise_std: Positive | None = None
     """Std of the noise that replaces pixels."""
-    stretch: Stretch = field(default=STRETCH, metadata=MASK)
-    """Final steepness of the mask."""
-    propose: Propose | None = field(default=None, metadata=NOISE)
+    propose: Propose | None = None
     """Map by a "separate" network, "copy" or "twice"."""
-    sample_map: bool = field(default=False, metadata=MASK)
-    """Sample the map around its mean."""
-    quantise_map: bool = field(default=False, metadata=MASK)
-    """Quantise the map to --num-anchors levels."""
     profile: ProfileName = "paper"
     """The paper's mathematics, or released code."""
 
@@ -92,4 +71,12 @@ def is_library_name(name: str) -> bool:
 
 
 OPTION_NAMES = tuple(f.name for f in fields(ModelOptions))
-OPTION_NEEDS = {f.name: f.metadata["needs"] for f in fields(ModelOptions) if f.metadata}
+OPTION_NEEDS = {  # the part that a model needs for an option to change anything
+    "dropout": "dropout",
+    "latent_dim": "latent",
+    "num_anchors": "anchors",
+    "modulation": "aib attention",
+    "area": "mask",
+    "noise_std": "pixel noise",
+    "propose": "pixel noise",
+}

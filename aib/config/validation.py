@@ -51,7 +51,6 @@ Modulation = Literal["gate", "residual"]
 NumAnchors = Annotated[int, at_least(2)]
 Precision = Literal["fp32", "bf16", "fp16"]
 Cache = Literal["auto", "memory", "none"]  # of decoded images
-Resize = Literal["squash", "crop"]
 Averaging = Literal["probabilities", "logits"]
 Budget = Literal["mean", "image"]  # of the area: for the mean over images, or for each image
 Method = Literal["own", "gradcam"]

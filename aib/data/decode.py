@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from aib.config.validation import Resize
 from aib.errors import AibError, first_line
 
 # Above any photograph, and small enough for the memory of a worker process.
@@ -22,6 +21,7 @@ MIN_SIDE = 2
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
 T = TypeVar("T")
+Resize = Literal["squash", "crop"]  # see Preprocessing.resize
 
 _warnings_lock = Lock()
 

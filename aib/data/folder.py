@@ -12,8 +12,7 @@ from pathlib import Path
 
 import torch
 
-from aib.config.validation import Resize
-from aib.data.decode import open_rgb
+from aib.data.decode import Resize, open_rgb
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.objects import from_user
 from aib.data.preprocessing import Preprocessing

@@ -10,11 +10,11 @@ from torch import Tensor
 from aib.config.validation import (
     Count,
     Positive,
-    Resize,
     Rule,
     check_fields,
     parse_json,
 )
+from aib.data.decode import Resize
 from aib.errors import AibError
 
 THREE = Rule("(three in all)", lambda values: len(values) == 3)

@@ -17,15 +17,14 @@ from aib.data import Batches, ImageSet, as_images
 from aib.evaluation.intervals import wilson_interval
 from aib.evaluation.matching import prepare_images
 from aib.models.classifier import Classifier, check_model
-from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
-from aib.models.masked import Masked
+from aib.models.gaussian import kl_to_standard_normal, nats_to_bits, widen
+from aib.models.masked import CLOSED, Masked
 from aib.models.modes import autocast, seeded_evaluation
-from aib.models.types import Output, widen
+from aib.models.types import Output
 from aib.system.files import read_json
 from aib.system.progress import Tick, silent
 
 BINS = 15  # of confidence, for the calibration error
-CLOSED = 0.02  # of an image: a mask that keeps less is nearly closed
 MANY_CLOSED = 0.05  # of the images: more is a warning
 BATCH = 256  # images at once; fewer of large images on a CPU:
 CPU_PIXELS = 2**20  # at once, over the attention samples, which bounds the memory

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from aib.data.preprocessing import normalise
 from aib.models.classifier import Classifier, model_name
+from aib.models.gaussian import widen
 from aib.models.masked import Masked
 from aib.models.quantize import AnchorQuantizer, Quantized
-from aib.models.types import Output, widen
+from aib.models.types import Output
 from aib.models.weights import weights_sha256
 from aib.system.files import without_folders
 from aib.version import __version__

@@ -5,12 +5,13 @@ from aib.data.objects import boxes_to_objects
 from aib.evaluation.intervals import Estimate
 from aib.figures.overlay import overlay
 from aib.interpret.maps import explain, explain_batch, own_maps
-from aib.interpret.measures.localisation import Localisation, energy_inside, mask_auroc, pointing
+from aib.interpret.measures.localisation import Localisation
 from aib.interpret.measures.randomisation import randomise_layers
 from aib.interpret.measures.stability import compare_maps, stability
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.faithfulness import deletion_insertion, road
 from aib.interpret.metrics.perturb import Modification, modifications
+from aib.interpret.metrics.pointing import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.probe import probe
 from aib.interpret.posthoc import gradcam
 from aib.interpret.results import Study

@@ -10,9 +10,9 @@ from aib.config.validation import check_decided
 from aib.evaluation.intervals import finite_or_none
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import Information, OwnLocalisation
-from aib.interpret.measures.localisation import energy_inside, mask_auroc, pointing
+from aib.interpret.metrics.pointing import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.similarity import min_max
-from aib.models import decision
+from aib.models import explanation
 
 
 def anchor_counts(indices: Tensor, num_anchors: int) -> Tensor:
@@ -25,7 +25,7 @@ def entropy_bits(counts: Tensor) -> Tensor:
 
     2^H is the perplexity, the number of equally used anchors that has this entropy.
     """
-    return decision.entropy_bits(counts.double() / counts.double().sum(dim=-1, keepdim=True))
+    return explanation.entropy_bits(counts.double() / counts.double().sum(dim=-1, keepdim=True))
 
 
 class Images(Measure):

@@ -16,7 +16,6 @@ from aib.figures.table import Table
 from aib.interpret.maps import explain_batch
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.results import Study
-from aib.models.baselines.evaluator import Evaluator
 from aib.models.classifier import Classifier
 from aib.models.explanation import Explanation
 from aib.system.progress import Tick
@@ -41,7 +40,7 @@ class Context:
     foreign: Tensor | None = None  # uint8 [M,3,h,w], images that occlude
     makers: Mapping[str, MapMaker] = field(default_factory=dict)  # by kind of map
     outlines: bool = True  # whether `batch.objects` are more than filled boxes
-    evaluator: Evaluator | None = None
+    evaluator: Classifier | None = None
     evaluator_name: str = ""
 
 

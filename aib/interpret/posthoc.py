@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from aib.errors import AibError, missing_extra
 from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps
+from aib.models.gaussian import widen
 from aib.models.modes import evaluating
 from aib.models.networks.grid import read_grid
 from aib.models.networks.layers import find_layer
-from aib.models.types import Output, widen
+from aib.models.types import Output
 
 # Grad-CAM reads the last layer with at least this many positions per side: VGG's last convolution
 # at 32 x 32 has a single position, which makes no map.

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from aib.config.validation import Modulation
 from aib.errors import AibError
-from aib.models.gaussian import positive_sigma, reparameterise
+from aib.models.gaussian import noise_or_sample, positive_sigma, reparameterise, widen
 from aib.models.quantize import AnchorQuantizer
-from aib.models.types import Attention, Sampling, noise_or_sample, widen
+from aib.models.types import Attention, Sampling
 
 
 class AttentionParameters(NamedTuple):

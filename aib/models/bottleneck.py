@@ -7,11 +7,12 @@ The attention decides which positions of f reach the latent; the loss penalises 
 every nat it carries (`loss.py`). So a position is let through only if it raises the likelihood.
 """
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from aib.config.profiles import get_modulation
-from aib.config.validation import Modulation, ProfileName
-from aib.data.preprocessing import Preprocessing
+from aib.config.validation import Modulation
 from aib.models.attention import check_parameters, modulate, sample_attention
 from aib.models.classifier import Classifier
 from aib.models.latent import LinearHead, VariationalHead
@@ -56,14 +57,10 @@ class AIB(Classifier):
         attention: nn.Module | None = None,  # features to `AttentionParameters`
         quantizer: AnchorQuantizer | None = None,
         modulation: Modulation | None = None,
-        profile: ProfileName = "paper",
-        min_size: int = 1,
-        preprocessing: Preprocessing | None = None,
+        **options: Any,  # of Classifier
     ):
-        super().__init__(
-            num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
-        )
-        self.modulation = get_modulation(modulation, profile)
+        super().__init__(num_classes, **options)
+        self.modulation = get_modulation(modulation, self.profile)
         self.stem = stem  # in the order of the forward pass, which the state dict keeps
         self.attention, self.quantizer = attention, quantizer
         self.tail, self.head = tail, head

@@ -97,6 +97,10 @@ class Classifier(nn.Module):
         """Images to an Output; input and samples are already checked. Each model implements it."""
         raise NotImplementedError
 
+    def training_mask(self, x: Tensor) -> Tensor | None:
+        """A mask [B,H,W] as the model is trained with it; None for its own, or for none."""
+        return None
+
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
         if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
@@ -128,10 +132,6 @@ class Classifier(nn.Module):
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
         """The deterministic map [B,h,w], and its levels where the model quantises."""
         return attention.mu, None
-
-    def applied_map(self, mean_map: Tensor) -> Tensor:
-        """What `attention_map` replaces in a deterministic pass, of the map of `mean_map`."""
-        return mean_map
 
     @torch.no_grad()
     def explain(

@@ -1,12 +1,13 @@
-"""The map behind a decision: one type for all models and maps.
+"""A decision and the map behind it: one type for all models and maps.
 
 `figures/explanation.py` draws it and writes its files.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from PIL import Image
@@ -17,8 +18,10 @@ from aib.figures.explanation import draw, save
 from aib.figures.overlay import Array
 from aib.figures.picture import Box
 from aib.figures.scale import enlarge
-from aib.models.decision import Decision
+from aib.models.calibration import Calibration
 
+# Without a calibration a decision is unsure above this share of the entropy of a guess.
+UNSURE = 0.5
 CLOSED = "the mask is closed everywhere, and nothing of the image was seen"
 PER_IMAGE = (
     "probabilities", "map", "sigma", "level_indices", "kl_bits", "energy_passed", "images", "paths",
@@ -36,12 +39,21 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Explanation(Decision):
+class Explanation:
     """Made by one forward pass. What a model does not have, or was not asked for, is None.
 
     Maps are stored on their own grid [B,h,w]; `attention`, `std` and `levels` give them at image
     size. `aib.explain` also fills in the last block, which `draw` and `save` need.
     """
+
+    probabilities: Tensor  # [B,C], averaged over the samples as the model's profile says
+    size: tuple[int, int]  # H, W of the images
+    class_names: tuple[str, ...] = ()
+    samples: str = "deterministic"  # "4x12": attention x latent samples
+    seed: int | None = None  # of the samples
+    sample_probabilities: Tensor | None = None  # [S*M,B,C]
+    kl_bits: Tensor | None = None  # [B], KL of the latent to its prior
+    unsure_below: float | None = None  # a calibrated probability; None before `calibrated`
 
     method: str | None = None  # how the map was made: "own", "gradcam", ...; None without a map
     layer: str | None = None  # the layer that Grad-CAM read
@@ -61,6 +73,79 @@ class Explanation(Decision):
     regions: tuple[Region, ...] = ()
     threshold: float | None = None  # of the regions
     made_with: dict[str, Any] = field(default_factory=dict)  # model, preprocessing, versions
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+    @property
+    def prediction(self) -> Tensor:
+        """[B], the class with the highest probability."""
+        return self.probabilities.argmax(-1)
+
+    @property
+    def probability(self) -> Tensor:
+        """[B], of the predicted class."""
+        return self.probabilities.amax(-1)
+
+    @property
+    def entropy_bits(self) -> Tensor:
+        """[B], entropy of the decision."""
+        return entropy_bits(self.probabilities)
+
+    @property
+    def max_entropy_bits(self) -> float:
+        """Entropy of a guess among all classes."""
+        return math.log2(self.probabilities.shape[-1])
+
+    @property
+    def disagreement_bits(self) -> Tensor | None:
+        """[B], H(mean p) - mean H(p): 0 where all samples agree, however unsure they are."""
+        each = self.sample_probabilities
+        if each is None or len(each) < 2:
+            return None
+        return (entropy_bits(each.mean(0)) - entropy_bits(each).mean(0)).clamp_min(0)
+
+    @property
+    def unsure(self) -> Tensor:
+        """[B], whether the decision may well be wrong: by the calibration, or by the entropy."""
+        if self.unsure_below is not None:
+            return self.probability < self.unsure_below
+        return self.entropy_bits > UNSURE * self.max_entropy_bits
+
+    @property
+    def scope(self) -> str:
+        """What even a certain decision does not mean, in a sentence."""
+        count = self.probabilities.shape[-1]
+        return f"one of the {count} classes that the model knows; any other picture gets one too"
+
+    def calibrated(self, calibration: Calibration | None) -> Self:
+        """With probabilities at a calibration's temperature, unsure where it says so."""
+        if calibration is None:
+            return self
+        each = self.sample_probabilities
+        return replace(
+            self,
+            probabilities=_at_temperature(self.probabilities, calibration.temperature),
+            sample_probabilities=(
+                None if each is None else _at_temperature(each, calibration.temperature)
+            ),
+            unsure_below=calibration.unsure_below,
+        )
+
+    def names(self) -> list[str]:
+        """The predicted classes by name."""
+        return [self.name_of(i) for i in self.prediction.tolist()]
+
+    def name_of(self, label: int) -> str:
+        """A class by name, or by number where the model has no names."""
+        return self.class_names[label] if self.class_names else str(label)
+
+    def top(self, image: int, count: int = 5) -> list[tuple[str, float]]:
+        """The likeliest classes of one image with their probabilities."""
+        # Stable: of equal ones the first is the prediction.
+        values, labels = self.probabilities[image].sort(descending=True, stable=True)
+        pairs = zip(labels[:count].tolist(), values[:count].tolist(), strict=True)
+        return [(self.name_of(label), probability) for label, probability in pairs]
 
     @property
     def attention(self) -> Tensor | None:
@@ -101,18 +186,20 @@ class Explanation(Decision):
 
     def certainty(self, image: int = 0) -> str:
         """A warning in a line if the decision is unsure or saw nothing; else empty."""
-        return CLOSED if bool(self.closed[image]) else super().certainty(image)
+        if bool(self.closed[image]):
+            return CLOSED
+        return "unsure: it may show none of the classes" if bool(self.unsure[image]) else ""
 
     @property
     def cut(self) -> str:
         """The condition that the regions fulfil."""
         return f"map > {self.threshold:g}" + ("" if self.mask is not None else " of its range")
 
-    def cpu(self) -> "Explanation":
+    def cpu(self) -> Self:
         """The same with every tensor on the CPU, maps in float32."""
         return replace(self, **{k: _to_cpu(v) for k, v in vars(self).items()})
 
-    def __getitem__(self, image: int) -> "Explanation":
+    def __getitem__(self, image: int) -> Self:
         """The explanation of one image, as a batch of one."""
         index = range(len(self))[image]  # its IndexError also ends an iteration
         one = slice(index, index + 1)
@@ -142,3 +229,14 @@ def _to_cpu(value: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
     return value.detach().float().cpu() if value.is_floating_point() else value.cpu()
+
+
+def _at_temperature(probabilities: Tensor, temperature: float) -> Tensor:
+    """Probabilities as if the logits were divided by the temperature."""
+    logs = probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+    return (logs / temperature).softmax(-1)
+
+
+def entropy_bits(probabilities: Tensor) -> Tensor:
+    """Entropy in bits over the last dimension."""
+    return torch.special.entr(probabilities).sum(-1) / math.log(2)

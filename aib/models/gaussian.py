@@ -2,10 +2,11 @@
 
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.models.types import widen
+from aib.errors import AibError
 
 # softplus(0 - 5) = 0.0067: training starts almost without noise (the released code's choice).
 SIGMA_SHIFT = 5.0
@@ -13,6 +14,11 @@ SIGMA_SHIFT = 5.0
 SIGMA_FLOOR = 1e-4
 # exp(2 * 20) = 2e17 is the most the released KL may reach before float32 overflows downstream.
 RELEASED_SIGMA_CAP = 20.0
+
+
+def widen(t: Tensor) -> Tensor:
+    """Convert to at least float32, also under autocast; float64 stays as it is."""
+    return t if t.dtype == torch.float64 else t.float()
 
 
 def positive_sigma(raw: Tensor) -> Tensor:
@@ -26,6 +32,20 @@ def positive_sigma(raw: Tensor) -> Tensor:
 def reparameterise(mu: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:
     """A sample of N(mu, sigma^2), differentiable in mu and sigma."""
     return mu + sigma * noise
+
+
+def noise_or_sample(
+    noise: Tensor | None, shape: tuple[int, ...], like: Tensor, name: str
+) -> Tensor:
+    """The caller's noise, its shape checked, or a sample of N(0, 1) where none was given.
+
+    It comes from the global generator: a Generator argument would break `fullgraph`.
+    """
+    if noise is None:
+        return torch.randn(shape, device=like.device, dtype=like.dtype)
+    if tuple(noise.shape) != shape:
+        raise AibError(f"the noise for {name} must be {shape}, not {tuple(noise.shape)}")
+    return noise
 
 
 def kl_to_standard_normal(mu: Tensor, sigma: Tensor) -> Tensor:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from aib.config.validation import Count, check
-from aib.models.gaussian import positive_sigma, reparameterise
-from aib.models.types import Latent, noise_or_sample, widen
+from aib.models.gaussian import noise_or_sample, positive_sigma, reparameterise, widen
+from aib.models.types import Latent
 
 
 class VariationalHead(nn.Module):

@@ -9,8 +9,8 @@ from torch import Tensor
 from aib.config.profiles import get_profile
 from aib.config.validation import Averaging, Budget, ProfileName
 from aib.errors import AibError
-from aib.models.gaussian import kl_released, kl_to_standard_normal
-from aib.models.types import LossTerms, Output, widen
+from aib.models.gaussian import kl_released, kl_to_standard_normal, widen
+from aib.models.types import LossTerms, Output
 
 
 def aib_loss(

@@ -1,7 +1,7 @@
 """Masked models: the map is the only way in which pixels reach the decision.
 
-    x -> proposal mu -> attention a ~ N(mu, sigma) -> nearest anchor a_q -> mask m
-      -> masked image m x + (1 - m) noise -> classifier -> logits
+    x -> proposal mu -> mask m -> masked image m x + (1 - m) noise -> classifier
+      -> logits
 
 Where m = 0 the classifier receives noise and nothing of x: given mask and noise, such a pixel
 cannot change the logits at all. What remains is the map itself, which has seen the whole image;
@@ -10,33 +10,31 @@ cannot change the logits at all. What remains is the map itself, which has seen 
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.config.options import STRETCH
-from aib.config.validation import ProfileName
-from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.models.attention import sample_attention
 from aib.models.backbones.propose import FirstPass
 from aib.models.classifier import Classifier
 from aib.models.explanation import Explanation
-from aib.models.gaussian import nats_to_bits
+from aib.models.gaussian import nats_to_bits, noise_or_sample, widen
 from aib.models.latent import LinearHead, VariationalHead
-from aib.models.quantize import AnchorQuantizer
-from aib.models.types import Attention, Given, Output, Sampling, noise_or_sample, widen
+from aib.models.types import Attention, Given, Output, Sampling
 
+STRETCH = 1.1  # of the enlarged map, around 1/2
 MAX_BITS = 8.0  # per pixel and channel: what a byte holds
+CLOSED = 0.02  # of an image: a mask that keeps less is nearly closed
 
 
 class Masked(Classifier):
-    """proposal, attention, quantiser, mask; then body and head classify what the mask leaves.
+    """proposal and mask; then body and head classify what the mask leaves.
 
-    `body` maps images to embeddings [B,d]. `propose` maps images to (mu, sigma) on a grid [B,h,w];
-    with `first_pass` it maps the features of a first pass of `body` instead ("twice").
+    `body` maps images to embeddings [B,d]. `propose` maps images to `AttentionParameters` without
+    noise; with `first_pass` it maps the features of a first pass of `body` instead ("twice").
     """
 
     takes_map = takes_mask = True
@@ -45,43 +43,30 @@ class Masked(Classifier):
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         """The forward pass; `Classifier.forward` has checked the input and the samples."""
         if given.mask is None:
-            attention = self.attend(x, sampling, given.attention_map)
-            m = self.mask_of(attention, x.shape[2:])  # [S,B,H,W], or [1,B,H,W] without sigma
+            attention = self.attend(x, given.attention_map)
+            m = mask_of(attention.mu, x.shape[2:])  # [B,H,W]
         else:
-            attention, m = None, check_given("mask", given.mask, x, x.shape[2:])[None]  # [1,B,H,W]
+            attention, m = None, check_given("mask", given.mask, x, x.shape[2:])
         return self.classify(x, m, sampling, attention)
 
     def classify(
         self, x: Tensor, m: Tensor, sampling: Sampling, attention: Attention | None = None
     ) -> Output:
-        """Classify what masks [S,B,H,W] (or one for all samples) leave of the images."""
-        m = m.expand(sampling.s, *m.shape[1:])  # [S,B,H,W]
+        """Classify what the masks [B,H,W] leave of the images."""
+        m = m.expand(sampling.s, *m.shape)  # [S,B,H,W]
         seen = replace_closed(x, m, self.pixel_noise(x, sampling))  # [S,B,3,H,W]
         e = self.body(seen.flatten(0, 1))  # [S*B,d]
         samples, eps_z = (sampling.s, sampling.m), sampling.noise.z
         latent, logits = self.head(e, samples, sampling.deterministic, eps_z)  # [S,M,B,C]
         return Output(logits, attention, latent, mask=m)
 
-    def attend(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Attention:
-        """a ~ p(a|x) and its nearest anchors. With a map given, no proposal is made."""
+    def attend(self, x: Tensor, attention_map: Tensor | None) -> Attention:
+        """The proposed map; where a map is given, none is proposed."""
         if attention_map is not None:
             size = attention_map.shape[-2:]
             return Attention.fixed(check_given("attention_map", attention_map, x, size))
         source = x if self.first_pass is None else self.first_pass(self.body, x)
-        mu, sigma, _ = self.propose(source)  # [B,h,w]
-        return sample_attention(mu, sigma, self.quantizer, sampling)
-
-    def mask_of(self, attention: Attention, size: torch.Size) -> Tensor:
-        """m = clip(1.1 upsample(a) - 0.05, 0, 1): samples [S,B,h,w] to masks [S,B,H,W].
-
-        1.1 is `stretch`: it gives exact zeros and ones. Without it nothing moves m from 0.1 to 0,
-        and an average over an object's pixels restores what 0.1 lets through.
-        """
-        a = attention.a_q
-        a = a + (a.clamp(0, 1) - a).detach()  # straight through: samples may leave [0, 1]
-        large = F.interpolate(a.flatten(0, 1)[:, None], size=size, mode="bilinear")  # [S*B,1,H,W]
-        m = (self.stretch * large - (self.stretch - 1) / 2).clamp(0, 1)
-        return m.squeeze(1).unflatten(0, a.shape[:2])
+        return Attention.fixed(self.propose(source).mu)
 
     def pixel_noise(self, x: Tensor, sampling: Sampling) -> Tensor:
         """eps ~ N(0, noise_std^2) in normalised pixels, [S,B,3,H,W]: new in every pass.
@@ -102,41 +87,25 @@ class Masked(Classifier):
         num_classes: int,
         *,
         first_pass: FirstPass | None = None,
-        quantizer: AnchorQuantizer | None = None,
         noise_std: float = 1.0,
-        stretch: float = STRETCH,
-        profile: ProfileName = "paper",
-        min_size: int = 1,
-        preprocessing: Preprocessing | None = None,
+        **options: Any,  # of Classifier
     ):
-        super().__init__(
-            num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
-        )
+        super().__init__(num_classes, **options)
         self.noise_std = noise_std
-        self.stretch: float | Tensor = stretch  # training may raise it step by step
         if isinstance(head, LinearHead):
             self.eval_samples = (self.eval_samples[0], 1)  # there is no latent to sample
         self.body, self.head = body, head
-        self.propose, self.first_pass, self.quantizer = propose, first_pass, quantizer
+        self.propose, self.first_pass = propose, first_pass
 
     def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
         """The explanation with the mask of a deterministic pass, and what it lets through."""
         found = super().explanation_of(out, x, samples)
         if found.map is None:
             return found
-        a_q = self.applied_map(found.map)  # [B,h,w]
-        m = self.mask_of(Attention.fixed(a_q), x.shape[2:])  # [1,B,H,W]
-        seen = replace_closed(x, m, self.pixel_noise(x, Sampling(deterministic=True)))[0]
-        bits = information_bits(x, m[0], self.noise_std)
-        return replace(found, mask=m[0], seen=seen, bits=bits, preprocessing=self.preprocessing)
-
-    def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
-        """mu, which ranks positions without the ties of anchors and clipping; and the levels."""
-        return attention.mu, self.quantizer.snap(attention.mu)[1] if self.quantizer else None
-
-    def applied_map(self, mean_map: Tensor) -> Tensor:
-        """The nearest anchors' values, where the map is quantised."""
-        return self.quantizer.snap(mean_map)[0].clamp(0, 1) if self.quantizer else mean_map
+        m = mask_of(found.map, x.shape[2:])  # [B,H,W]
+        seen = replace_closed(x, m[None], self.pixel_noise(x, Sampling(deterministic=True)))[0]
+        bits = information_bits(x, m, self.noise_std)
+        return replace(found, mask=m, seen=seen, bits=bits, preprocessing=self.preprocessing)
 
     @torch.no_grad()
     def pixel_bits(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -146,6 +115,16 @@ class Masked(Classifier):
     def mask_bits(self, x: Tensor, mask: Tensor) -> Tensor:
         """[B], bits of each image that its mask lets through, averaged over the samples."""
         return self.pixel_bits(x, mask).sum((2, 3)).mean(0)
+
+
+def mask_of(maps: Tensor, size: torch.Size) -> Tensor:
+    """m = clip(1.1 upsample(a) - 0.05, 0, 1): maps [B,h,w] to masks [B,H,W].
+
+    The stretch gives exact zeros and ones. Without it nothing moves m from 0.1 to 0, and an average
+    over an object's pixels restores what 0.1 lets through.
+    """
+    large = F.interpolate(maps[:, None], size=size, mode="bilinear").squeeze(1)
+    return (STRETCH * large - (STRETCH - 1) / 2).clamp(0, 1)
 
 
 def replace_closed(x: Tensor, m: Tensor, noise: Tensor) -> Tensor:

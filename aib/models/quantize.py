@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aib.config.validation import NumAnchors, check
-from aib.models.types import widen
+from aib.models.gaussian import widen
 
 
 class Quantized(NamedTuple):

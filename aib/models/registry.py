@@ -17,15 +17,17 @@ from aib.config.validation import reject_unknown
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.attention import SpatialAttention
-from aib.models.backbones import Parts, lite, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
-from aib.models.backbones.parts import init_weights
+from aib.models.backbones.lite import lite
+from aib.models.backbones.parts import Parts, init_weights
 from aib.models.backbones.propose import (
     CopyProposal,
     FeatureProposal,
     FirstPass,
     ProposalNet,
-    halvings,
 )
+from aib.models.backbones.tiny import tiny
+from aib.models.backbones.vgg import vgg16, vgg_cifar
+from aib.models.backbones.wrn import wrn28_10, wrn50_2
 from aib.models.baselines.evaluator import build_evaluator
 from aib.models.baselines.pan import ProgressiveAttention
 from aib.models.baselines.pay_attention import PayAttention
@@ -81,30 +83,22 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
     body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
     trunk: nn.Module
     first_pass = None
-    for option, owner in {"map_size": "separate", "map_stride": "copy"}.items():
-        if getattr(options, option) is not None and options.propose != owner:
-            raise AibError(f'{option} is for propose="{owner}": leave it out')
     if options.propose == "twice":
         trunk = FeatureProposal(defaults.channels or parts.feature_channels, defaults.hidden)
         first_pass = FirstPass(body, defaults.layer, part="" if defaults.layer else "0")
     elif options.propose == "copy":
         if parts.stages is None:
             raise AibError("this backbone has no stages to copy: choose another propose")
-        stride = options.map_stride or 8
-        trunk = CopyProposal(parts.stages.make(), parts.stages.channels, stride)
+        trunk = CopyProposal(parts.stages.make(), parts.stages.channels)
     else:
-        steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
-        trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)
-    sigma_kernel = get_profile(options.profile).sigma_kernel if options.sample_map else None
+        trunk = ProposalNet(defaults.halvings, defaults.proposal_width, defaults.strided)
     return Masked(
         body,
         parts.head(num_classes, options),
-        SpatialAttention(trunk, sigma_kernel),
+        SpatialAttention(trunk, None),
         num_classes,
         first_pass=first_pass,
-        quantizer=AnchorQuantizer(options.num_anchors or 0) if options.quantise_map else None,
         noise_std=options.noise_std or 1.0,
-        stretch=options.stretch,
         profile=options.profile,
         min_size=max(parts.min_size, 8),
     )
@@ -242,28 +236,20 @@ def _with_defaults(options: ModelOptions, entry: Entry, parts: Parts) -> ModelOp
 
 def _unused_options(name: str, model: Classifier, given: ModelOptions) -> dict[str, Any]:
     """The defaults of the options that the model has no use for; giving one is an error."""
-    there, default = parts_of(model), ModelOptions()
-    unused = {n: getattr(default, n) for n, need in OPTION_NEEDS.items() if not there[need]}
+    kinds = {type(layer) for layer in model.modules()}
+    there = {
+        "dropout": nn.Dropout in kinds,
+        "latent": VariationalHead in kinds,
+        "anchors": AnchorQuantizer in kinds,
+        "aib attention": SpatialAttention in kinds and not model.takes_mask,
+        "mask": model.takes_mask and model.takes_map,
+        "pixel noise": model.takes_mask,
+    }
+    unused = {n: getattr(ModelOptions(), n) for n, need in OPTION_NEEDS.items() if not there[need]}
     for option in given.changed():
         if option in unused:
             raise AibError(f"{name} has no {OPTION_NEEDS[option]}: {option} changes nothing")
     return unused
-
-
-def parts_of(model: Classifier) -> dict[str, bool]:
-    """Whether a model has each of the parts that options need (see `ModelOptions`)."""
-
-    def has(kind: type[nn.Module]) -> bool:
-        return any(isinstance(layer, kind) for layer in model.modules())
-
-    return {
-        "dropout": has(nn.Dropout),
-        "latent": has(VariationalHead),
-        "anchors": has(AnchorQuantizer),
-        "aib attention": has(SpatialAttention) and not model.takes_mask,
-        "mask": model.takes_mask and model.takes_map,
-        "pixel noise": model.takes_mask,
-    }
 
 
 def find_entry(name: str) -> Entry:

@@ -9,11 +9,10 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from aib.config.validation import Averaging
-from aib.errors import AibError
+from aib.models.gaussian import widen
 
 
 @dataclass(frozen=True)
@@ -108,22 +107,3 @@ class Sampling(NamedTuple):
     m: int = 1
     deterministic: bool = False  # take the means; s = m = 1
     noise: Noise = Noise()
-
-
-def widen(t: Tensor) -> Tensor:
-    """Convert to at least float32, also under autocast; float64 stays as it is."""
-    return t if t.dtype == torch.float64 else t.float()
-
-
-def noise_or_sample(
-    noise: Tensor | None, shape: tuple[int, ...], like: Tensor, name: str
-) -> Tensor:
-    """The caller's noise, its shape checked, or a sample of N(0, 1) where none was given.
-
-    It comes from the global generator: a Generator argument would break `fullgraph`.
-    """
-    if noise is None:
-        return torch.randn(shape, device=like.device, dtype=like.dtype)
-    if tuple(noise.shape) != shape:
-        raise AibError(f"the noise for {name} must be {shape}, not {tuple(noise.shape)}")
-    return noise

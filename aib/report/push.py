@@ -23,7 +23,8 @@ from aib.models.weights import (
 )
 from aib.report.card import CARD, PICTURE, model_card
 from aib.runs.download import readable_errors
-from aib.runs.run import Run, find_model, open_run
+from aib.runs.pretrained import find_model
+from aib.runs.run import Run, open_run
 from aib.system.files import read_json, without_folders, write_json, write_text
 
 MAPS = Path("figures") / "modified.png"  # that `aib interpret` draws

@@ -68,6 +68,19 @@ def packaged_models() -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(PACKAGED.glob(f"*/{WEIGHTS}"))}
 
 
+def find_model(run: Path | None) -> Path:
+    """The folder of a run, of a saved model or of a packaged model; by default the first of these.
+
+    A folder comes before a packaged model of that name; `hf:owner/name` stays as it is.
+    """
+    known = packaged_models()
+    if run is not None:
+        return run if (run / CONFIG).is_file() else known.get(str(run), run)
+    if not known:
+        raise AibError("no pretrained model is packaged with this version: name one with --run")
+    return next(iter(known.values()))
+
+
 def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Path) -> None:
     """Compare the sizes of an attached model with its weights, before memory is allocated for them.
 

@@ -17,7 +17,7 @@ from aib.models.classifier import Classifier, model_name, needs_backbone
 from aib.models.weights import CONFIG, EVALUATION, RECORDS, WEIGHTS, read_config, weights_sha256
 from aib.runs.download import PREFIX, fetch_model, is_address, parse_address
 from aib.runs.files import measured_split, read_held_out, read_settings
-from aib.runs.pretrained import from_pretrained, packaged_models
+from aib.runs.pretrained import from_pretrained
 from aib.system.environment import pick_device
 from aib.system.files import sha256
 
@@ -163,16 +163,3 @@ def open_runs(
         label = names[i] if names.count(names[i]) == 1 else str(folders[i])
         runs.append(Run(folder, label, model, settings, repos[i]))
     return runs
-
-
-def find_model(run: Path | None) -> Path:
-    """The folder of a run, of a saved model or of a packaged model; by default the first of these.
-
-    A folder comes before a packaged model of that name; `hf:owner/name` stays as it is.
-    """
-    known = packaged_models()
-    if run is not None:
-        return run if (run / CONFIG).is_file() else known.get(str(run), run)
-    if not known:
-        raise AibError("no pretrained model is packaged with this version: name one with --run")
-    return next(iter(known.values()))

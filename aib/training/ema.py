@@ -7,7 +7,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from aib.models.baselines.evaluator import Evaluator
 from aib.models.classifier import Classifier
 from aib.models.modes import seeded_evaluation
 from aib.models.weights import unique_tensors
@@ -62,8 +61,7 @@ def estimate_batch_norm(
         for number, x in enumerate(batches, 1):
             for norm in norms:
                 norm.momentum = 1 / number  # a plain mean; the first batch replaces the old value
-            mask = model.training_mask(x) if isinstance(model, Evaluator) else None
-            model(x, (1, 1), mask=mask)
+            model(x, (1, 1), mask=model.training_mask(x))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     if dist.is_available() and dist.is_initialized():

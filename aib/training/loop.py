@@ -149,7 +149,6 @@ class Loop:
             self.report.close()
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
-            self.take_step.set_stretch(self.take_step.final_stretch)
         final, seconds = self.take_step.finish(), time.monotonic() - self.began
         if self.last_validation is None and self.validation and self.fabric.is_global_zero:
             self.last_validation = self.validate(final, last=True)  # no step was left
@@ -235,8 +234,6 @@ class Loop:
         row: dict[str, Any] = {"step": self.step, "epoch": epoch}
         last = epoch == s.epochs - 1
         due = self.is_evaluated(epoch)
-        if last:
-            self.take_step.set_stretch(self.take_step.final_stretch)
         few_steps = last and self.total_steps < FEW_STEPS
         if (due and s.ema_batch_norm and (last or self.validation is not None)) or few_steps:
             count = s.ema_batch_norm or len(self.batches)

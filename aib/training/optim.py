@@ -5,7 +5,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-from aib.config.options import STRETCH
 from aib.config.profiles import get_profile
 from aib.config.settings import Settings
 from aib.errors import AibError
@@ -106,13 +105,6 @@ def area_at(target: float, step: int, total_steps: int) -> float:
     """The area budget of a step: 1 until 5% of the training, linear to the target at 45%."""
     share = (step / max(1, total_steps) - 0.05) / 0.40
     return 1 - (1 - target) * min(1.0, max(0.0, share))
-
-
-def stretch_at(target: float, step: int, total_steps: int) -> float:
-    """The mask's stretch in a step: the lowest while the budget falls, linear to the target at 90%
-    of the training."""
-    share = (step / max(1, total_steps) - 0.45) / 0.45
-    return STRETCH + (target - STRETCH) * min(1.0, max(0.0, share))
 
 
 def beta_at(s: Settings, step: int, steps_per_epoch: int) -> float:

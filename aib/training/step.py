@@ -10,17 +10,14 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
-from aib.config.options import STRETCH
 from aib.config.profiles import get_profile
 from aib.config.settings import Settings
 from aib.config.validation import Budget
-from aib.evaluation.error import CLOSED
 from aib.models.classifier import Classifier
+from aib.models.gaussian import widen
 from aib.models.loss import aib_loss
-from aib.models.masked import Masked
+from aib.models.masked import CLOSED, Masked
 from aib.models.modes import autocast
-from aib.models.registry import find_entry
-from aib.models.types import widen
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers
@@ -31,7 +28,6 @@ from aib.training.optim import (
     learning_rate,
     load_optimizer_state,
     make_optimizer,
-    stretch_at,
 )
 
 AREA = MEANS.index("area")
@@ -99,7 +95,7 @@ def kl_weight(model: Classifier) -> float:
     recipe = model.recipe
     if recipe.get("kind") != "named":
         return 1.0
-    family = find_entry(recipe["name"]).backbone, recipe["image_size"]
+    family = recipe["name"].partition("_")[0], recipe["image_size"]
     return get_profile(model.profile).kl_weight.get(family, 1.0)
 
 
@@ -141,12 +137,7 @@ class TrainingStep:
         self.beta = torch.zeros((), device=fabric.device)
         self.area = torch.ones((), device=fabric.device)
         self.before = torch.zeros(2, device=fabric.device)
-        # The budget and the final stretch of a masked model's map.
-        self.budget = float(self.model.recipe.get("area", 1.0))
-        self.final_stretch = float(getattr(self.model, "stretch", STRETCH))
-        self.stretch = torch.full((), STRETCH, device=fabric.device)
-        if self.final_stretch > STRETCH:
-            self.set_stretch(self.stretch)
+        self.budget = float(self.model.recipe.get("area", 1.0))  # of a masked model's map
         # The learning rate of each group, for a captured step.
         count = len(optimizer.param_groups) if capture else 0
         self.rates = [torch.zeros((), device=fabric.device) for _ in range(count)]
@@ -170,7 +161,7 @@ class TrainingStep:
         return torch.stack(metrics).sum(0), self.update()
 
     def set_rates(self, step: int) -> None:
-        """Set the learning rate, beta, area budget and stretch of this step."""
+        """Set the learning rate, beta and area budget of this step."""
         rate = learning_rate(self.settings, step, self.steps_per_epoch)
         for i, group in enumerate(self.optimizer.param_groups):
             mine = rate * group["lr_scale"]
@@ -178,13 +169,6 @@ class TrainingStep:
         self.beta.fill_(beta_at(self.settings, step, self.steps_per_epoch))
         total_steps = self.settings.epochs * self.steps_per_epoch
         self.area.fill_(area_at(self.budget, step, total_steps))
-        self.stretch.fill_(stretch_at(self.final_stretch, step, total_steps))
-
-    def set_stretch(self, stretch: float | Tensor) -> None:
-        """Give a masked model this stretch of its masks: a schedule, or the final number."""
-        for model in (self.model, self.final_model):
-            if isinstance(model, Masked):
-                model.stretch = stretch
 
     def finish(self) -> Classifier:
         """The trained model. Call it once, after the frozen layers are released."""

@@ -30,8 +30,7 @@ from aib.runs.files import (
     read_held_out,
     write_evaluation,
 )
-from aib.runs.pretrained import packaged_models
-from aib.runs.run import find_model
+from aib.runs.pretrained import find_model, packaged_models
 from aib.system.files import sha256
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric

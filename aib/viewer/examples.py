@@ -7,9 +7,9 @@ from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.figures.picture import image_tile
 from aib.runs.run import Run
+from aib.viewer.scene import Example
 
 COUNT = 12
-Example = tuple[Image.Image, str]  # the second is data set, split and class
 
 
 def find_examples(run: Run) -> list[Example]:

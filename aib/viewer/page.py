@@ -11,11 +11,8 @@ from PIL import ImageOps
 from aib.data.decode import open_rgb
 from aib.errors import AibError, first_line
 from aib.figures.picture import magnified
-from aib.interpret.stored import stored_verdict
-from aib.runs.run import Run
 from aib.viewer import panels
-from aib.viewer.examples import Example
-from aib.viewer.scene import SHOWN_SIDE, Scene, Viewer
+from aib.viewer.scene import SHOWN_SIDE, Example, Scene, Viewer
 
 OPACITY = 55  # percent
 BLOCK = 25  # percent of the picture's shorter side: 8 of 32 pixels, a size the paper uses
@@ -80,7 +77,7 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
             with gr.Column(scale=1, min_width=300):
                 file, gallery, picture, side, clear = _inputs(examples)
             with gr.Column(scale=2, min_width=320):
-                opacity, parts = _outputs(viewer.run)
+                opacity, parts = _outputs(viewer)
         act = Handlers(viewer, examples)
         everything = [scene, picture, *parts]
         # Nothing here is an API. Every event is answered, one after another, so that each starts
@@ -118,10 +115,10 @@ def _inputs(examples: list[Example]) -> tuple[Any, ...]:
     return file, gallery, picture, side, gr.Button("Clear blocks", elem_id="aib-clear")
 
 
-def _outputs(run: Run) -> tuple[gr.Slider, list[gr.components.Component]]:
+def _outputs(viewer: Viewer) -> tuple[gr.Slider, list[gr.components.Component]]:
     """The opacity of the map, and what the model makes of the picture, in the order of PARTS."""
-    _markdown(f"### {panels.escape(run.label)} ({panels.escape(run.name)})")
-    found = stored_verdict(run)
+    _markdown(f"### {panels.escape(viewer.title)}")
+    found = viewer.verdict
     _markdown(panels.verdict(found), visible=found is not None, elem_id="aib-verdict")
     opacity = gr.Slider(0, 100, OPACITY, label="Opacity of the map, %", elem_id="aib-opacity")
     parts = [

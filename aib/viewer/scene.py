@@ -11,10 +11,12 @@ from aib.data.decode import centre_square, resized, to_tensor
 from aib.figures.overlay import Array
 from aib.figures.picture import image_tile
 from aib.interpret.maps import explain_batch
+from aib.interpret.stored import StoredVerdict
+from aib.models.classifier import Classifier
 from aib.models.explanation import Explanation
-from aib.runs.run import Run
 
 SHOWN_SIDE = 512  # pixels of the longer side of the picture to click on
+Example = tuple[Image.Image, str]  # the second is data set, split and class
 Box = tuple[float, float, float, float]  # left, top, right, bottom as fractions of the picture
 
 
@@ -31,11 +33,17 @@ class Scene:
 
 
 class Viewer:
-    """A run, and how it is sampled."""
+    """A model, its title on the page, the verdict on its map, and how it is sampled."""
 
-    def __init__(self, run: Run, samples: tuple[int, int] | None = None) -> None:
-        self.run, self.samples = run, samples
-        self.policy = run.model.preprocessing
+    def __init__(
+        self,
+        model: Classifier,
+        title: str,
+        verdict: StoredVerdict | None = None,
+        samples: tuple[int, int] | None = None,
+    ) -> None:
+        self.model, self.title, self.verdict, self.samples = model, title, verdict, samples
+        self.policy = model.preprocessing
         self._lock = Lock()  # the seeded noise comes from the global generator
 
     def show(self, image: Image.Image, name: str) -> Scene:
@@ -72,7 +80,7 @@ class Viewer:
 
     def _explain(self, pixels: Tensor) -> Explanation:
         """Explain the model's input; equal seeds make blocks the only cause of a change."""
-        model = self.run.model
+        model = self.model
         x = self.policy.normalise(pixels[None].to(next(model.parameters()).device))  # [1,3,S,S]
         with self._lock:
             found = explain_batch(model, x, method="auto", samples=self.samples, seed=0)

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from aib.errors import AibError, missing_extra
-from aib.viewer.examples import Example
-from aib.viewer.scene import Viewer
+from aib.viewer.scene import Example, Viewer
 
 # The browser refuses everything that is not on the page's own address.
 POLICY = (

@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 from tempfile import mkdtemp
 
-from aib.runs.run import find_model, open_run
+from aib.interpret.stored import stored_verdict
+from aib.runs.pretrained import find_model
+from aib.runs.run import open_run
 from aib.viewer.examples import find_examples
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import page_options, prepare_gradio
@@ -17,7 +19,8 @@ def make_page():
 
     name = os.environ.get("AIB_RUN")
     run = open_run(find_model(Path(name) if name else None))
-    return build_page(Viewer(run), find_examples(run))
+    viewer = Viewer(run.model, run.label, stored_verdict(run))
+    return build_page(viewer, find_examples(run))
 
 
 demo = make_page()

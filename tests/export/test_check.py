@@ -34,14 +34,12 @@ def test_limits_are_relative_to_large_values_and_batches_of_several_sizes_are_ru
     assert all(pixels.min() >= 0 and pixels.max() <= 1 for pixels in seen)
 
 
-def two_levels(low, high, name="tiny_aib_qt"):
+def two_levels(low, high):
     """A model whose mu_a is 0.5 everywhere."""
     torch.manual_seed(0)
-    model = filled_model(name)
-    masked = name == "tiny_aib_masked"
-    score = model.propose.trunk.to_score if masked else model.attention.trunk
-    nn.init.zeros_(score.weight)
-    nn.init.zeros_(score.bias)
+    model = filled_model("tiny_aib_qt")
+    nn.init.zeros_(model.attention.trunk.weight)
+    nn.init.zeros_(model.attention.trunk.bias)
     model.quantizer = aib.AnchorQuantizer(2)
     model.quantizer.anchors.data = torch.tensor([low, high])
     return model.eval()
@@ -57,17 +55,6 @@ def test_a_score_between_two_levels_may_take_either_and_the_decision_must_follow
     mixed = runner(model, lambda out: out | {"map": torch.full_like(out["map"], 0.75)})
     with pytest.raises(aib.AibError, match="logits differs by"):
         check(model, mixed)
-
-
-def test_the_mask_of_a_masked_model_follows_the_level_that_the_file_took():
-    model = two_levels(0.25, 0.75, "tiny_aib_masked")
-    found = check(model, runner(two_levels(0.25 - 1e-6, 0.75, "tiny_aib_masked")))
-    assert found.other_level == found.images * 16 * 16
-    assert set(found.differences) == {"logits", "map", "bits", "attention"}
-    for name in ("map", "bits"):
-        mixed = runner(model, lambda out, name=name: out | {name: out[name] + 0.01})
-        with pytest.raises(aib.AibError, match=f"{name} differs by"):
-            check(model, mixed)
 
 
 def test_a_score_that_is_nearer_to_one_level_must_take_it():

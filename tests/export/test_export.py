@@ -14,7 +14,7 @@ from aib.export import export, read_metadata
 from aib.export.one_pass import OnePass, describe, traceable
 from aib.export.onnx_file import open_onnx
 from aib.models.masked import information_bits
-from aib.runs.run import find_model
+from aib.runs.pretrained import find_model
 from aib.system.files import sha256
 from tests.helpers import SmallNet, filled_model, make_run
 
@@ -91,7 +91,7 @@ SLOW = [
     (name, 32, {}) for name in ("vgg_pan", "vgg_att3", "wrn_abn", "wrn_aib_qt", "vgg_evaluator")
 ]
 SLOW += [(name, 224, {}) for name in ("vgg_aib_qt", "wrn_aib_masked", "lite0_masked")]
-SLOW += [("tiny_aib_masked", 32, {"propose": "twice", "quantise_map": True})]
+SLOW += [("tiny_aib_masked", 32, {"propose": "twice"})]
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ CASES = FAST + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW]
 
 def make(name, image_size):
     if name.startswith("attached"):
-        options = {"quantizer": 4, "image_size": 32, "masked": name == "attached_masked"}
-        return aib.attach(SmallNet(), at="features", num_classes=3, latent_dim=8, **options)
+        options = {"masked": True} if name == "attached_masked" else {"quantizer": 4}
+        return aib.attach(SmallNet(), "features", 3, image_size=32, latent_dim=8, **options)
     options = latent_of(name, 8)
     if name.startswith("wrn") and image_size == 32:
         options["dropout"] = 0.0  # draws from the generator, and compiled code draws differently

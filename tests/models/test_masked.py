@@ -4,7 +4,6 @@ import itertools
 import math
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -18,42 +17,37 @@ from aib.config.options import ModelOptions
 from aib.errors import AibError
 from aib.evaluation.error import evaluate
 from aib.models.attention import SpatialAttention
-from aib.models.backbones import tiny
 from aib.models.backbones.propose import (
     FeatureProposal,
     FirstPass,
     ProposalNet,
     batch_norm_buffers,
-    halvings,
 )
+from aib.models.backbones.tiny import tiny
 from aib.models.latent import LinearHead, VariationalHead, mlp_decoder
 from aib.models.loss import area_per_image
 from aib.models.masked import Masked, information_bits
-from aib.models.quantize import AnchorQuantizer
 from aib.models.types import Attention, Noise
-from aib.training.optim import stretch_at
-from tests.helpers import SMALL, image_set
+from tests.helpers import image_set
 from tests.models.networks.small import ResNet, Swin, ViT
 
 C, K, SIDE = 5, 4, 16
 
 
-def make(propose="separate", *, stochastic=True, anchors=None, bottleneck=True, **options):
+def make(propose="separate", *, bottleneck=True, **options):
     torch.manual_seed(0)
     parts = tiny(ModelOptions())
     body = nn.Sequential(parts.stem, parts.tail)
     if propose == "twice":
         trunk, first_pass = FeatureProposal(parts.feature_channels, 8), FirstPass(body, "0")
     else:
-        trunk, first_pass = ProposalNet(halvings(SIDE, 4), 0.1), None
+        trunk, first_pass = ProposalNet(2, 0.1), None
     if bottleneck:
         head = VariationalHead(parts.embedding_dim, K, mlp_decoder(K, C))
     else:
         head = LinearHead(parts.embedding_dim, C)
-    return Masked(
-        body, head, SpatialAttention(trunk, 1 if stochastic else None), C,
-        first_pass=first_pass, quantizer=AnchorQuantizer(anchors) if anchors else None, **options,
-    ).eval()  # fmt: skip
+    attention = SpatialAttention(trunk, None)
+    return Masked(body, head, attention, C, first_pass=first_pass, **options).eval()
 
 
 def images(count=3, seed=0):
@@ -76,7 +70,7 @@ ATTACHED = {
     "vit": attach(ViT(), "blocks.1"),
     "swin": attach(Swin(), "features.1"),
 }
-MODELS = {"separate": make(), "twice": make("twice"), "quantised": make(anchors=5), **ATTACHED}
+MODELS = {"separate": make(), "twice": make("twice"), **ATTACHED}
 
 
 @given(st.sampled_from(sorted(MODELS)), st.integers(0, 2**31 - 1), st.floats(0.05, 0.95))
@@ -107,15 +101,6 @@ def test_with_everything_open_an_attached_model_is_the_callers_network(network, 
     logits = nn.functional.linear(embeddings[0], model.head.weight, model.head.bias)  # [B,C]
     out = model(x, samples=(2, 1), mask=torch.ones(3, SIDE, SIDE))
     torch.testing.assert_close(out.sample_logits, logits.expand(2, 1, 3, C))
-
-
-def test_samples_outside_the_unit_interval_are_clamped_and_keep_their_gradient():
-    a = torch.tensor([[[-0.3, 0.8]]], requires_grad=True)  # [1,1,2]
-    mask = make().mask_of(Attention.fixed(a), torch.Size((1, 8)))[0, 0, 0]
-    within = 0.8 * torch.tensor([0, 0, 1 / 8, 3 / 8, 5 / 8, 7 / 8, 1, 1])  # between 0 and 0.8
-    torch.testing.assert_close(mask, (1.1 * within - 0.05).clamp(0, 1))
-    mask.sum().backward()
-    assert (a.grad > 0).all()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -153,17 +138,9 @@ def test_the_classifier_sees_image_and_noise_in_the_shares_of_the_mask(determini
     np.testing.assert_allclose(seen[0], m * x.numpy() + (1 - m) * 0.5 * eps, atol=1e-5)
 
 
-def test_a_quantised_map_can_be_given_to_the_model_though_its_anchors_left_the_unit_interval():
-    model, x = make(anchors=5, stochastic=False), images()
-    model.quantizer.anchors.data = torch.tensor([-0.2, 0.1, 0.2, 0.3, 1.2])
-    own = model(x, deterministic=True)
-    a_q = model.applied_map(own.attention.mu)
-    assert torch.equal(model(x, deterministic=True, attention_map=a_q).mask, own.mask)
-
-
 def test_each_pass_has_running_statistics_of_its_own():
     """Against two copies of the network, of which one saw the images and one the masked images."""
-    model, x = make("twice", stochastic=False).train(), images(6)
+    model, x = make("twice").train(), images(6)
     copies = [deepcopy(model).body for _ in range(2)]
     seen = []
     model.body.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
@@ -213,8 +190,6 @@ def test_bits_are_the_kl_of_the_masked_pixel_to_noise():
         (lambda m, x: m(x, mask=torch.full((3, SIDE, SIDE), 1.5)), r"mask must lie in \[0, 1\]"),
         (lambda m, x: m(x, attention_map=torch.full((3, 4, 4), -0.1)), r"must lie in \[0, 1\]"),
         (lambda m, x: m(x, noise=Noise(x=torch.ones(1, 3, 3, 4, 4))), "noise for x"),
-        (lambda m, x: halvings(16, 32), "map_size must lie between 1 and the image's 16"),
-        (lambda m, x: halvings(16, 6), "power of two"),
     ],
 )
 def test_bad_input_is_an_error(call, message):
@@ -242,24 +217,14 @@ def test_named_models_start_open_and_load_again(name, size, pixels, propose, tmp
 
 
 def test_the_options_of_masked_models_reach_them():
-    make, x = partial(aib.create_model, "tiny_aib_masked", 4, width=0.25), torch.randn(2, 3, 32, 32)
-    other = make(area=0.5, noise_std=0.3, map_size=8, stretch=3.0)
-    assert (other.noise_std, other.stretch, other.recipe["area"]) == (0.3, 3.0, 0.5)
-    assert other(x).attention.mu.shape == (2, 8, 8) and other(x).attention.sigma is None
-    out = make(sample_map=True)(x, samples=(2, 1))
-    assert not torch.equal(out.mask[0], out.mask[1])
-    quantised = make(quantise_map=True, num_anchors=3)
-    out = quantised(x)
-    assert torch.equal(out.attention.a_q[0], quantised.quantizer.anchors[out.attention.indices[0]])
+    model = aib.create_model("tiny_aib_masked", 4, width=0.25, area=0.5, noise_std=0.3)
+    assert (model.noise_std, model.recipe["area"]) == (0.3, 0.5)
     model = aib.create_model("vgg_aib_masked", 4, 224, width=1 / 32, latent_dim=6)
     assert isinstance(model.head, VariationalHead) and model.eval_samples == (4, 12)
-    with pytest.raises(AibError, match='map_size is for propose="separate"'):
-        aib.create_model("vgg_aib_masked", 4, 224, width=1 / 32, map_size=14)
 
 
-@pytest.mark.parametrize("anchors", [None, 5])
-def test_an_explanation_shows_the_mask_that_was_applied(anchors):
-    model, x = make(anchors=anchors, noise_std=0.7), images()
+def test_an_explanation_shows_the_mask_that_was_applied():
+    model, x = make(noise_std=0.7), images()
     out, expl = model(x, deterministic=True), model.explain(x)
     assert torch.equal(expl.mask, out.mask[0]) and expl.attention is expl.mask
     assert torch.equal(expl.bits, information_bits(x, out.mask[0], 0.7))
@@ -307,27 +272,9 @@ def test_evaluation_reports_area_and_bits():
     assert found.mask_bits == pytest.approx(float(bits), rel=1e-5)
 
 
-@pytest.mark.parametrize("stretch", [1.1, 4.0])
-def test_the_mask_is_the_stretched_and_clipped_map(stretch):
-    model, x = make(stretch=stretch), images()
+def test_the_mask_is_the_stretched_and_clipped_map():
+    model, x = make(), images()
     a = torch.rand(3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
     m = model(x, deterministic=True, attention_map=a).mask[0]
-    torch.testing.assert_close(m, (stretch * (a - 0.5) + 0.5).clamp(0, 1), rtol=0, atol=1e-5)
+    torch.testing.assert_close(m, (1.1 * (a - 0.5) + 0.5).clamp(0, 1), rtol=0, atol=1e-5)
     assert (m[a < 0.04] == 0).all() and (m[a > 0.96] == 1).all()
-
-
-def test_training_raises_the_stretch_to_its_value(tmp_path):
-    data, reached = image_set(count=64, size=32), []
-    model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.25, stretch=3.0)
-    model.register_forward_pre_hook(
-        lambda one, _: reached.append(float(one.stretch)) if one.training else None
-    )
-    settings = replace(SMALL, batch_size=16, ema=0.5)
-    trained = aib.fit(model, data, settings).model
-    assert reached == pytest.approx([stretch_at(3.0, step, 8) for step in range(8)])
-    trained.save_pretrained(tmp_path)
-    saved = aib.from_pretrained(tmp_path)
-    assert saved.stretch == 3.0
-    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    masks = [one.eval()(x, deterministic=True).mask for one in (trained, saved)]
-    assert torch.allclose(*masks, atol=1e-5)

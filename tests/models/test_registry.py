@@ -78,9 +78,6 @@ def test_width_scales_the_backbone_and_not_the_latent():
         ("tiny", {"latent_dim": 7}, "tiny has no latent: latent_dim changes nothing"),
         ("wrn", {"dropout": 0.1, "image_size": 224}, "wrn has no dropout: dropout changes nothing"),
         ("wrn", {"pool_size": 1, "image_size": 224}, "wrn at 224 x 224 has no pool_size"),
-        ("lite0_masked", {"map_size": 14, "image_size": 224}, "map_size is for"),
-        ("lite0_masked", {"map_stride": 4, "image_size": 224}, "map_stride must be"),
-        ("vgg_aib_masked", {"map_stride": 8, "image_size": 224}, "map_stride is for"),
         ("tiny_aib_masked", {"propose": "copy"}, "no stages to copy"),
     ],
 )

@@ -13,7 +13,8 @@ from aib.config.settings import Settings
 from aib.data import load
 from aib.models.weights import CHECKPOINT
 from aib.runs.files import read_settings, write_evaluation, write_held_out
-from aib.runs.run import Run, find_model, open_run, open_runs
+from aib.runs.pretrained import find_model
+from aib.runs.run import Run, open_run, open_runs
 from tests.data import official
 from tests.helpers import make_run, photo, shapes, small_model, start_run
 

@@ -20,7 +20,6 @@ from aib.training.optim import (
     load_optimizer_state,
     make_optimizer,
     parameter_groups,
-    stretch_at,
 )
 from tests.helpers import SmallNet
 
@@ -110,11 +109,9 @@ def test_beta_rises_linearly_to_its_value() -> None:
     assert beta_at(replace(s, beta_warmup=0), 0, 4) == 0.2
 
 
-def test_the_budget_falls_and_then_the_stretch_rises() -> None:
+def test_the_budget_falls() -> None:
     areas = [area_at(0.25, step, 1000) for step in (0, 50, 250, 450, 999)]
     assert areas == pytest.approx([1, 1, 0.625, 0.25, 0.25])
-    stretches = [stretch_at(4.1, step, 1000) for step in (0, 450, 675, 900, 999)]
-    assert stretches == pytest.approx([1.1, 1.1, 2.6, 4.1, 4.1])
 
 
 def test_the_weight_average_follows_its_formula() -> None:

@@ -32,7 +32,7 @@ def opened(folder: Path, name: str = "tiny_aib_qt") -> Run:
 def viewer(
     folder: Path, name: str = "tiny_aib_qt", samples: tuple[int, int] | None = None
 ) -> Viewer:
-    return Viewer(opened(folder, name), samples)
+    return Viewer(opened(folder, name).model, name, samples=samples)
 
 
 @contextmanager

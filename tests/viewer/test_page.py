@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from aib.runs.run import find_model, open_run
+from aib.interpret.stored import stored_verdict
+from aib.runs.pretrained import find_model
+from aib.runs.run import open_run
 from aib.viewer import panels, serve
 from aib.viewer.examples import find_examples
 from aib.viewer.scene import Viewer
@@ -86,7 +88,7 @@ def test_the_slider_redraws_the_map_without_running_a_model(tmp_path, monkeypatc
 def test_the_packaged_model_has_no_examples_and_shows_its_verdict():
     run = open_run(find_model(None), "cpu")
     assert find_examples(run) == []
-    page = build_page(Viewer(run, (1, 1)), []).get_config_file()
+    page = build_page(Viewer(run.model, run.label, stored_verdict(run)), []).get_config_file()
     parts = {part["props"].get("elem_id"): part["props"] for part in page["components"]}
     assert not parts["aib-examples"]["visible"] and parts["aib-verdict"]["visible"]
     # its study is beside it

@@ -44,7 +44,7 @@ def test_blocks_hide_the_same_things_in_the_picture_and_from_the_model(tmp_path,
     image.paste("red", (40, 24, 56, 40))
     run = opened(tmp_path)
     run.model.preprocessing = Preprocessing(64, resize, mean=(0.2, 0.4, 0.6))
-    page = Viewer(run, (1, 1))
+    page = Viewer(run.model, run.label)
     scene = page.show(image, "photo")
     covered = page.cover(scene, 0.5, 0.5, 0.3)
     assert page.picture(covered).shape == (64, 96 if resize == "squash" else 64, 3)
@@ -70,7 +70,7 @@ def test_a_block_that_hides_nothing_changes_nothing(tmp_path):
 
 def test_uncertainty_by_hand(tmp_path):
     page = viewer(tmp_path, samples=(3, 5))
-    model, scene = page.run.model, page.show(photo(32, 32), "photo")
+    model, scene = page.model, page.show(photo(32, 32), "photo")
     torch.manual_seed(0)
     with torch.no_grad():
         out = model(model.preprocessing.normalise(scene.pixels[None]), (3, 5))

@@ -19,8 +19,8 @@ from aib.evaluation.intervals import Estimate, mean_estimates, ratio_interval
 from aib.figures.table import NOTHING, Table, table_of
 from aib.interpret.measure import Context, Measure, View, map_name, subset_size
 from aib.interpret.measured import KEPT, EvaluatorResults, KeptCurve
-from aib.interpret.measures.swaps import guessing
 from aib.interpret.metrics.faithfulness import ranked_pixels
+from aib.interpret.metrics.swap import guessing
 from aib.interpret.results import Study
 from aib.models.modes import evaluating
 

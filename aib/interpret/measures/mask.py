@@ -18,7 +18,7 @@ from aib.evaluation.intervals import Estimate
 from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import MaskUse
-from aib.interpret.measures.swaps import paired_drop
+from aib.interpret.metrics.swap import paired_drop
 from aib.interpret.results import Study
 from aib.models.masked import Masked, information_bits
 

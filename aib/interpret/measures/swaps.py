@@ -6,9 +6,7 @@ replacing it costs accuracy although it shows nothing (Jethani et al., 2021). Tw
 map of another image of the same class does as well, and the map alone tells the class.
 """
 
-import math
 from collections.abc import Mapping
-from statistics import NormalDist
 from typing import Any
 
 from torch import Tensor
@@ -17,9 +15,9 @@ from aib.evaluation.error import wilson_interval
 from aib.evaluation.intervals import Estimate
 from aib.figures.table import NOTHING, Table, table_of
 from aib.interpret.measure import Context, Measure, View
-from aib.interpret.measured import HARM, SWAPS, Drop, Encoding, Reliance
+from aib.interpret.measured import HARM, SWAPS, Encoding, Reliance
 from aib.interpret.metrics.probe import jittered_gaussian, probe
-from aib.interpret.metrics.swap import Decisions, Swapping, check_unchanged
+from aib.interpret.metrics.swap import Decisions, Swapping, check_unchanged, drop_between, guessing
 from aib.interpret.results import Study
 
 REPLACEMENTS = ("mean", "shuffled", "another")
@@ -36,35 +34,6 @@ def map_reliance(decisions: Decisions, *, masked: bool = False) -> Reliance:
     accuracy = float(own.double().mean())
     chance = guessing(decisions.labels)
     return Reliance(len(own), accuracy, replaced, HARM, chance, masked)
-
-
-def guessing(labels: Tensor) -> float:
-    """Accuracy of naming the most frequent class."""
-    return int(labels.bincount().max()) / len(labels)
-
-
-def drop_between(own: Tensor, replaced: Tensor) -> Drop:
-    """The drop between two rows of right or wrong decisions on the same images, bool [n]."""
-    lost, gained = int((own & ~replaced).sum()), int((replaced & ~own).sum())
-    accuracy = float(own.double().mean())
-    return paired_drop(accuracy, lost, gained, len(own))
-
-
-def paired_drop(accuracy: float, lost: int, gained: int, images: int) -> Drop:
-    """The drop, with its 95% interval, when `lost` images turned wrong and `gained` turned right.
-
-    With b lost and c gained of n, the drop is (b - c) / n and its variance
-    ((b + c) - (b - c)^2 / n) / n^2. The interval adds 1/2 to b, to c and to both kinds of agreement
-    (n + 2 in all; Agresti and Min, 2005), so that few images without a change do not give a
-    degenerate interval.
-    """
-    n, b, c = images + 2, lost + 0.5, gained + 0.5
-    centre = (b - c) / n
-    z = NormalDist().inv_cdf(0.975)
-    reach = z * math.sqrt((b + c) - (b - c) ** 2 / n) / n
-    drop = (lost - gained) / images
-    low, high = max(centre - reach, -1.0), min(centre + reach, 1.0)
-    return Drop(accuracy - drop, drop, low, high)
 
 
 def map_encoding(decisions: Decisions, *, seed: int = 0) -> Encoding:
@@ -145,7 +114,7 @@ class SwapMeasure(Measure):
         """Store a batch's maps and decisions."""
         maps = view.explanation.map
         assert maps is not None
-        self.swapping.first(view.batch, view.x, self.context.model.applied_map(maps))
+        self.swapping.first(view.batch, view.x, maps)
 
     def update_again(self, view: View) -> None:
         """Decide under the maps of partners."""

@@ -23,8 +23,7 @@ from aib.interpret.measured import Transplant
 from aib.interpret.metrics.seeded import Stream, random_words
 from aib.interpret.metrics.swap import draw_partners
 from aib.interpret.results import Study
-from aib.models.masked import Masked
-from aib.models.types import Attention
+from aib.models.masked import Masked, mask_of
 
 OPEN = 0.5  # of a mask: its box holds the pixels from here on
 MASS = 0.8  # of a map that is no mask: its box holds this share
@@ -118,7 +117,7 @@ class TransplantMeasure(Measure):
             "word": random_words(self.context.seed, Stream.TRANSPLANT, index, 1)[:, 0],
             "index": index,
             "pixels": view.batch.images,
-            "maps": self.context.model.applied_map(found.map),
+            "maps": found.map,
             "own": found.prediction,
         }
         if self.stored:
@@ -138,7 +137,7 @@ class TransplantMeasure(Measure):
         model, maps = self.context.model, self.stored["maps"][i]
         if not isinstance(model, Masked):
             return maps
-        return model.mask_of(Attention.fixed(maps), self.stored["pixels"].shape[2:])[0]
+        return mask_of(maps, self.stored["pixels"].shape[2:])
 
     def _predict(self, x: Tensor, maps: Tensor) -> Tensor:
         given = {"mask" if isinstance(self.context.model, Masked) else "attention_map": maps}

@@ -133,7 +133,7 @@ def lite(options: ModelOptions, name: str) -> Parts:
         num_anchors=20,
         min_size=32,
         masked=MaskedDefaults(
-            224,
+            halvings=4,
             propose="copy",
             layer=f"0.blocks.{COPIED - 1}",
             channels=coarse,

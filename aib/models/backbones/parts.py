@@ -17,8 +17,7 @@ from aib.models.latent import LinearHead, VariationalHead, make_head
 class MaskedDefaults:
     """What a masked model of this backbone has where its options do not say."""
 
-    image_size: int = 32
-    map_size: int = 16  # of a separate proposal, for images of this size
+    halvings: int = 1  # of the image's side, down to a separate proposal's map
     propose: Propose = "separate"
     proposal_width: float = 1.0  # of a separate proposal's channels
     hidden: int = 128  # channels of the layer with which "twice" reads its features

@@ -1,6 +1,5 @@
 """Where a masked model's map comes from: a small network of its own, or a first pass."""
 
-import math
 from typing import Any
 
 import torch
@@ -9,9 +8,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _NormBase
 
-from aib.errors import AibError
-
-NO_CHECKPOINTING = "turn off gradient checkpointing: attached networks cannot run layers twice"
 OPEN = 2.0  # bias of the last layer: sigmoid(2) = 0.88, the model starts open
 MOSTLY_OPEN = 1.0  # of a copy: a sigmoid in saturation has no gradient to close by
 
@@ -58,15 +54,15 @@ class FeatureProposal(nn.Sequential):
 class CopyProposal(nn.Module):
     """propose="copy": a copy of the network's first stages, with weights and statistics of its own.
 
-    The features at stride 16 see enough to find an object. A map at stride 8 adds those at stride
-    8, by a layer that starts at zero.
+    The features at stride 16 see enough to find an object. Those at stride 8 give the map its grid;
+    they are added by a layer that starts at zero.
     """
 
-    def __init__(self, stages: nn.Module, channels: tuple[int, int], stride: int = 8):
+    def __init__(self, stages: nn.Module, channels: tuple[int, int]):
         super().__init__()
         fine, coarse = channels
         self.stages = stages  # x -> features at strides 8 and 16
-        self.add_fine = ZeroConv(fine, coarse) if stride == 8 else None
+        self.add_fine = ZeroConv(fine, coarse)
         self.to_score = nn.Sequential(_layer(coarse, 64), ScoreLayer(64, MOSTLY_OPEN))
 
     def copy_from(self, network: nn.Module) -> None:
@@ -76,8 +72,7 @@ class CopyProposal(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         fine, f = self.stages(x)
-        if self.add_fine is not None:
-            f = F.interpolate(f, size=fine.shape[2:], mode="bilinear") + self.add_fine(fine)
+        f = F.interpolate(f, size=fine.shape[2:], mode="bilinear") + self.add_fine(fine)
         return self.to_score(f)  # [B,1,h,w]
 
 
@@ -90,22 +85,6 @@ class ZeroConv(nn.Conv2d):
     def reset_parameters(self) -> None:
         """Initialise; `init_weights` calls it instead of its own rule."""
         nn.init.zeros_(self.weight)
-
-
-class StagesOf(nn.Sequential):
-    """The layers of a sequential stem, which give the features after `fine` of them as well."""
-
-    def __init__(self, stem: nn.Sequential, fine: int):
-        super().__init__(*stem)
-        self.fine = fine
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        fine = x
-        for i, layer in enumerate(self):
-            x = layer(x)
-            if i + 1 == self.fine:
-                fine = x
-        return fine, x
 
 
 class FirstPass(nn.Module):
@@ -158,21 +137,6 @@ class FirstPass(nn.Module):
             self._features.append(f.clone())  # the network may change them in place
 
 
-def reject_checkpointing(network: nn.Module) -> None:
-    """Raise an error where a BatchNorm runs again in a backward pass.
-
-    `FirstPass` has then taken its buffers out: the first pass would update those of the second.
-    """
-    for layer in network.modules():
-        if isinstance(layer, _NormBase) and layer.track_running_stats:
-            layer.register_forward_pre_hook(_check_forward)
-
-
-def _check_forward(layer: nn.Module, inputs: Any) -> None:
-    if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
-        raise AibError(NO_CHECKPOINTING)
-
-
 def batch_norm_buffers(network: nn.Module) -> dict[str, Tensor]:
     """The running statistics of every BatchNorm in a network, by name."""
     return {
@@ -202,16 +166,6 @@ class ScoreLayer(nn.Conv2d):
         if not self.weight.is_meta:  # there a normal draw imports the compiler, for seconds
             nn.init.normal_(self.weight, std=0.01)
         nn.init.constant_(self.bias, self.open)
-
-
-def halvings(image_size: int, map_size: int) -> int:
-    """How often an image is halved on the way to a map: an integer, or a readable error."""
-    if not 1 <= map_size <= image_size:
-        raise AibError(f"map_size must lie between 1 and the image's {image_size}, not {map_size}")
-    steps = math.log2(image_size / map_size)
-    if steps != int(steps):
-        raise AibError(f"map_size must be {image_size} divided by a power of two, not {map_size}")
-    return int(steps)
 
 
 def _join(coarse: Tensor, fine: Tensor) -> Tensor:

@@ -1,15 +1,13 @@
 """Wide residual networks: WRN-28-10 for 32 x 32 images, WRN-50-2 for 224 x 224."""
 
 from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aib.config.options import ModelOptions
-from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, Stages, scaled
-from aib.models.backbones.propose import StagesOf
+from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, scaled
 from aib.models.latent import mlp_decoder, relu_decoder
 
 
@@ -134,7 +132,6 @@ def wrn50_2(options: ModelOptions) -> Parts:
         num_anchors=50,
         min_size=32,
         masked=MaskedDefaults(
-            224, 14, "twice", options.width, layer="1.0", channels=c4, bottleneck=False
+            4, "twice", options.width, layer="1.0", channels=c4, bottleneck=False
         ),
-        stages=Stages(lambda: StagesOf(deepcopy(stem), len(stem) - 1), (c2, c3)),
     )

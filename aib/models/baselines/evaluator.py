@@ -47,9 +47,10 @@ class Evaluator(Masked):
             m = self.training_mask(x)
         else:
             m = torch.ones_like(x[:, 0])
-        return self.classify(x, m[None], sampling)
+        return self.classify(x, m, sampling)
 
     def training_mask(self, x: Tensor) -> Tensor:
+        """Random masks."""
         return random_masks(len(x), x.shape[2:], device=x.device)
 
 

@@ -7,7 +7,8 @@ from aib.config.options import ModelOptions
 from aib.models.backbones.parts import Parts, scaled
 from aib.models.backbones.vgg import cifar_stem, cifar_tail_blocks
 from aib.models.classifier import Classifier
-from aib.models.types import Attention, Given, Output, Sampling, widen
+from aib.models.gaussian import widen
+from aib.models.types import Attention, Given, Output, Sampling
 
 
 class LocalContext(nn.Module):

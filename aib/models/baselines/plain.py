@@ -11,7 +11,7 @@ from aib.models.backbones.vgg import block, conv_bn_relu
 from aib.models.backbones.wrn import maps_to_one
 from aib.models.bottleneck import AIB
 from aib.models.classifier import Classifier
-from aib.models.types import widen
+from aib.models.gaussian import widen
 
 
 def build_plain(

@@ -1,5 +1,6 @@
 """Add attention with an information bottleneck to any network, at one of its layers."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,13 +14,7 @@ from aib.config.validation import Count, NumAnchors, check, reject_unknown
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.attention import SpatialAttention
-from aib.models.backbones.propose import (
-    NO_CHECKPOINTING,
-    CopyProposal,
-    FeatureProposal,
-    FirstPass,
-    reject_checkpointing,
-)
+from aib.models.backbones.propose import CopyProposal, FeatureProposal, FirstPass
 from aib.models.baselines.evaluator import Evaluator
 from aib.models.bottleneck import AIB
 from aib.models.classifier import Classifier, check_classes
@@ -28,7 +23,7 @@ from aib.models.masked import Masked
 from aib.models.networks.by_name import build_network, load_network, preprocessing_of
 from aib.models.networks.cut import cut_stages
 from aib.models.networks.layers import default_layer, find_layer, last_linear, name_from_start
-from aib.models.networks.site import Site, copy_network, find_site
+from aib.models.networks.site import Site, find_site
 from aib.models.quantize import AnchorQuantizer
 from aib.models.types import Given, Output, Sampling
 
@@ -36,16 +31,7 @@ LATENT_DIM = 256
 Form = Literal["modulated", "masked", "evaluator"]
 OPTIONS: dict[Form, tuple[str, ...]] = {  # those of `create_model` that apply to any network
     "modulated": ("latent_dim", "modulation", "profile"),
-    "masked": (
-        "latent_dim",
-        "area",
-        "noise_std",
-        "stretch",
-        "sample_map",
-        "propose",
-        "map_stride",
-        "profile",
-    ),
+    "masked": ("latent_dim", "area", "noise_std", "propose", "profile"),
     "evaluator": ("latent_dim", "noise_std", "profile"),
 }
 
@@ -82,20 +68,23 @@ def attach(
     also be [B,h,w,c], or tokens of a square grid. With as many classes as before, the head keeps
     its weights. `evaluator=True` is the same network under random masks.
 
-    `quantizer` is the number of anchors. The other options (`OPTIONS`) are those of `create_model`.
+    `quantizer` is the number of anchors, without `masked`. The other options (`OPTIONS`) are those
+    of `create_model`.
     """
     check_classes(num_classes)
     check("at", at, str | None)
     check("head", head, str | None)
     check("quantizer", quantizer, NumAnchors | None)
     form: Form = "evaluator" if evaluator else "masked" if masked else "modulated"
-    _check_options(form, [*options, *(["quantizer"] if quantizer else [])])
+    allowed = OPTIONS[form] + (("quantizer",) if form == "modulated" else ())
+    given = [*options, "quantizer"] if quantizer else options
+    reject_unknown(given, allowed, f"an attached network ({form}) has no option")
     chosen = ModelOptions(**options)
 
-    given, at, own = _resolve(backbone, at, num_classes, pretrained, download)
+    original, at, own = _resolve(backbone, at, num_classes, pretrained, download)
     image_size = image_size or (preprocessing or own or Preprocessing(224)).image_size
     check("image_size", image_size, Count)
-    network = copy_network(given)
+    network = deepcopy(original)
     at, head = name_from_start(network, at), head or last_linear(network)
     site = find_site(network, at, head, image_size, masked=form != "modulated")
     if form == "modulated":
@@ -107,8 +96,7 @@ def attach(
     if form == "masked":
         copied = _copied(site, chosen, image_size)
         propose: Propose = "copy" if copied else "twice"
-        stride = chosen.map_stride or 8 if copied else None
-        chosen = replace(chosen, propose=propose, map_stride=stride)
+        chosen = replace(chosen, propose=propose)
     model = _build(form, site, chosen, quantizer, num_classes, copied)
     policy = preprocessing or own or Preprocessing()
     model.preprocessing = replace(policy, image_size=image_size)
@@ -127,7 +115,7 @@ def attach(
         model.recipe |= {"backbone": backbone, "pretrained": pretrained is True}
     model.to(next(network.parameters(), torch.empty(0)))  # its device and dtype
     if pretrained:
-        model.pretrained_names = _unchanged_names(model, given)
+        model.pretrained_names = _unchanged_names(model, original)
     return model
 
 
@@ -137,15 +125,6 @@ def attach_options(options: ModelOptions) -> dict[str, Any]:
     if "num_anchors" in changed:
         changed["quantizer"] = changed.pop("num_anchors")
     return changed
-
-
-def _check_options(form: Form, given: list[str]) -> None:
-    """Raise an error for an option that does not exist, or is of another form."""
-    known = [*(one for options in OPTIONS.values() for one in options), "quantizer"]
-    reject_unknown(given, known, "an attached network has no option")
-    for option in given:
-        if option not in (*OPTIONS[form], *(["quantizer"] if form != "evaluator" else [])):
-            raise AibError(f"{option} does not apply to this form of network: it is {form}")
 
 
 def _resolve(
@@ -183,7 +162,7 @@ def _copied(site: Site, chosen: ModelOptions, image_size: int) -> CopyProposal |
         if chosen.propose == "copy":
             raise
         return None
-    return CopyProposal(stages, (channels[0], channels[1]), chosen.map_stride or 8)
+    return CopyProposal(stages, (channels[0], channels[1]))
 
 
 def _build(
@@ -199,33 +178,27 @@ def _build(
     head = make_head(own.in_features, num_classes, chosen.latent_dim, mlp_decoder)
     if isinstance(head, LinearHead) and own.out_features == num_classes and own.bias is not None:
         head.load_state_dict(own.state_dict())
-    anchors = None if quantizer is None else AnchorQuantizer(quantizer)
-    sigma_kernel = get_profile(chosen.profile).sigma_kernel
     parts: dict[str, Any] = {"num_classes": num_classes, "profile": chosen.profile}
     if form == "evaluator":
         return Evaluator(site.network, head, noise_std=chosen.noise_std or 1.0, **parts)
     if form == "modulated":
+        trunk: nn.Module = nn.Conv2d(site.channels, 1, 3, padding=1)
         return AttachedAIB(
             site.network,
             find_layer(site.network, site.at),
-            attention=SpatialAttention(nn.Conv2d(site.channels, 1, 3, padding=1), sigma_kernel),
+            attention=SpatialAttention(trunk, get_profile(chosen.profile).sigma_kernel),
             head=head,
             modulation=chosen.modulation,
-            quantizer=anchors,
+            quantizer=None if quantizer is None else AnchorQuantizer(quantizer),
             **parts,
         )
-    trunk: nn.Module | None = copied
-    if trunk is None:
-        reject_checkpointing(site.network)
-        trunk = nn.Sequential(site.to_grid, FeatureProposal(site.channels))
+    trunk = copied or nn.Sequential(site.to_grid, FeatureProposal(site.channels))
     return Masked(
         site.network,
         head,
-        SpatialAttention(trunk, sigma_kernel if chosen.sample_map else None),
+        SpatialAttention(trunk, None),
         first_pass=None if copied else FirstPass(site.network, site.at),
         noise_std=chosen.noise_std or 1.0,
-        stretch=chosen.stretch,
-        quantizer=anchors,
         **parts,
     )
 
@@ -250,7 +223,7 @@ class AttachedAIB(AIB):
     def _attend_hook(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
         """Replace the layer's features by S modulated copies."""
         if "arguments" not in self._pass:
-            raise AibError(NO_CHECKPOINTING)
+            raise AibError("turn off gradient checkpointing: the layer cannot run twice")
         f, attention, aux_logits = self.attend(f, *self._pass.pop("arguments"))
         self._pass["results"] = attention, aux_logits
         return f

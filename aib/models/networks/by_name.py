@@ -9,7 +9,6 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from torch import nn
 
@@ -40,7 +39,10 @@ def build_network(
     try:
         if library.__name__ == "timm":  # new classes, as some networks have none of their own
             return library.create_model(model, pretrained=fetch, num_classes=num_classes)
-        options = _torchvision_options(library, model, pretrained)
+        options = {}
+        if model.startswith("vit_"):  # its form depends on the size of its images
+            default = library.get_model_weights(model).DEFAULT
+            options["image_size"] = default.transforms().crop_size[0]
         return library.get_model(model, weights="DEFAULT" if fetch else None, **options)
     except Exception as error:  # of a download these are OSError, RuntimeError and HTTP errors
         what = f"the pretrained weights of {name}" if fetch else name
@@ -55,15 +57,6 @@ def load_network(network: nn.Module, path: Path) -> None:
     other = {n for n in found if n.startswith(head) and n in own and found[n].shape != own[n].shape}
     kept = {name: value for name, value in found.items() if name not in other}
     load_tensors(network, kept, path, fresh=fresh | other)
-
-
-def _torchvision_options(library: ModuleType, model: str, pretrained: bool) -> dict[str, Any]:
-    """Arguments whose defaults depend on the weights: the network has one form with and without."""
-    if model in ("googlenet", "inception_v3"):
-        return {"transform_input": pretrained, "init_weights": not pretrained}
-    if model.startswith("vit_"):
-        return {"image_size": library.get_model_weights(model).DEFAULT.transforms().crop_size[0]}
-    return {}
 
 
 def call_builder(name: str) -> nn.Module:

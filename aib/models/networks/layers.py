@@ -34,8 +34,6 @@ DEFAULTS = {
         "stage3": "shufflenet*",
         "features.denseblock3": "densenet*",
         "features.-2": "alexnet vgg*",
-        "inception4e": "googlenet",
-        "Mixed_6e": "inception_v3",
         "layer3": "resnet* resnext* wide_resnet*",
         "encoder.layers.-1": "vit_*",
     },

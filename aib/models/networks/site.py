@@ -1,6 +1,5 @@
 """Where attention is attached: a copy of the network without its head, and one of its layers."""
 
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
@@ -20,17 +19,6 @@ class Site(NamedTuple):
     to_grid: ToGrid  # of its features
     channels: int  # of the grid
     classifier: nn.Linear  # the head that was taken off
-
-
-def copy_network(network: nn.Module) -> nn.Module:
-    """A copy that can be changed, without the auxiliary heads of GoogLeNet and Inception v3."""
-    network = deepcopy(network)
-    if getattr(network, "aux_logits", False):
-        setattr(network, "aux_logits", False)  # noqa: B010 (unknown to the type checker)
-        for name in ("aux1", "aux2", "AuxLogits"):
-            if hasattr(network, name):
-                setattr(network, name, None)
-    return network
 
 
 def find_site(network: nn.Module, at: str, head: str, image_size: int, masked: bool) -> Site:

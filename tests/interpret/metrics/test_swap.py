@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from aib.data import Batch, Batches
+from aib.data import Batch
 from aib.errors import AibError
-from aib.interpret.measure import Context, run_measures
-from aib.interpret.measures.swaps import SwapMeasure, map_reliance
+from aib.interpret.measures.swaps import map_reliance
 from aib.interpret.metrics.swap import (
     Swapping,
     covered,
@@ -16,8 +15,6 @@ from aib.interpret.metrics.swap import (
     shuffled,
     spatial_mean,
 )  # fmt: skip
-from aib.system.progress import silent
-from tests.helpers import eval_model, shapes
 
 CLASSES = torch.tensor([2, 0, 2, 5, 0, 2, 0, 0])  # class 5 has one image
 INDEX = torch.tensor([3, 4, 8, 11, 12, 20, 21, 30])
@@ -155,15 +152,3 @@ def test_only_the_blank_decision_sees_nothing_of_the_image():
     found = swapped(by_image, numbered(3))
     for name, decided in found.under.items():
         assert torch.equal(decided, torch.arange(1, 9) * (name != "blank"))
-
-
-def test_a_quantised_mask_gets_its_own_map_back_as_it_was_applied():
-    """Otherwise swaps would also measure what quantising the map changes."""
-    model = eval_model("tiny_aib_masked", quantise_map=True, num_anchors=2)
-    measure = SwapMeasure(Context(model, frozenset({"takes_map"})))
-    run_measures(measure.context, [measure], Batches(shapes(4), 4), silent)
-    x = model.preprocessing.normalise(shapes(4).images)
-    with torch.no_grad():
-        own = model(x, deterministic=True)
-        again = model(x, deterministic=True, attention_map=measure.swapping.stored()["maps"])
-    assert torch.equal(own.mask, again.mask) and own.attention.mu.unique().numel() > 2

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from aib.interpret.measures.swaps import map_encoding, map_reliance, paired_drop
+from aib.interpret.measures.swaps import map_encoding, map_reliance
 from aib.interpret.metrics.probe import jittered_gaussian, probe
-from aib.interpret.metrics.swap import Decisions, Partners, draw_partners
+from aib.interpret.metrics.swap import Decisions, Partners, draw_partners, paired_drop
 
 
 def random_decisions(count: int = 60, seed: int = 0, classes: int = 4) -> Decisions:

@@ -51,9 +51,9 @@ def test_an_evaluator_sees_noise_in_place_of_closed_pixels(training):
 
 
 def test_an_evaluator_keeps_the_noise_and_drops_the_options_of_the_map():
-    before = Settings(model="vgg_aib_masked").updated(area=0.5, map_size=8, noise_std=0.3)
+    before = Settings(model="vgg_aib_masked").updated(area=0.5, noise_std=0.3)
     after = evaluator_settings(before)
-    assert after == before.updated(model="vgg_evaluator", area=0.25, map_size=None)
+    assert after == before.updated(model="vgg_evaluator", area=0.25)
     assert evaluator_settings(after) == after
     assert evaluator_settings(Settings(model="wrn").updated(dropout=0.0)).options.dropout == 0.0
     for propose in ("separate", "twice"):  # the layers of the model that it judges

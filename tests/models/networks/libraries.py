@@ -5,7 +5,6 @@ hold the pretrained weights.
 """
 
 import sys
-from collections import namedtuple
 from functools import partial
 from types import ModuleType, SimpleNamespace
 
@@ -17,29 +16,6 @@ from tests.models.networks.small import EncoderBlock, ResNet, Tokens, ViT
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIZE = 32  # of images
-
-GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", "logits aux_logits2 aux_logits1")
-
-
-class GoogLeNet(nn.Module):
-    """torchvision's: an auxiliary head that runs in training only, and a transformed input."""
-
-    def __init__(self, num_classes=4, aux_logits=True, transform_input=False, init_weights=None):
-        super().__init__()
-        self.aux_logits, self.transform_input = aux_logits, transform_input
-        self.conv1 = nn.Sequential(nn.Conv2d(3, 8, 3, 4, 1), nn.BatchNorm2d(8), nn.ReLU())
-        self.inception4a = nn.Conv2d(8, 8, 3, 1, 1)
-        self.inception4e = nn.Conv2d(8, 10, 3, 1, 1)
-        self.inception5b = nn.Conv2d(10, 8, 3, 2, 1)
-        self.aux1 = nn.Linear(8, num_classes) if aux_logits else None
-        self.dropout, self.fc = nn.Dropout(0.2), nn.Linear(8, num_classes)
-
-    def forward(self, x):
-        x = self.inception4a(self.conv1(0.9 * x - 0.1 if self.transform_input else x))
-        heads = self.training and self.aux_logits
-        aux1 = self.aux1(x.mean((2, 3))) if heads else None
-        logits = self.fc(self.dropout(self.inception5b(self.inception4e(x)).mean((2, 3))))
-        return GoogLeNetOutputs(logits, None, aux1) if heads else logits
 
 
 class VisionTransformer(nn.Module):
@@ -84,7 +60,6 @@ TIMM = {
 }
 TORCHVISION = {
     "resnet18": ResNet,
-    "googlenet": GoogLeNet,
     "vit_b_16": VisionTransformer,
 }
 
@@ -119,8 +94,6 @@ def make_torchvision(hub):
         network = TORCHVISION[name](**kwargs)
         if weights is not None:
             hub.load(network, name)
-            if name == "googlenet":
-                network.aux_logits, network.aux1 = False, None
         return network
 
     def get_model_weights(name):
