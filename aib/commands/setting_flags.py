@@ -20,7 +20,7 @@ GROUPS = {
         "freeze", "evaluator", "width", "dropout", "latent_dim", "head_norm", "pool_size",
         "num_anchors", "modulation", "profile",
     ),
-    "mask": ("masked", "area", "budget", "lambda_area", "noise_std", "propose"),
+    "mask": ("masked", "area", "budget", "lambda_area", "noise_std", "propose", "map_stride"),
     "objective": ("beta", "beta_warmup", "lambda_q", "lambda_c", "label_smoothing"),
     "optimisation": (
         "epochs", "batch_size", "accumulate", "optimizer", "lr", "lr_backbone", "momentum",

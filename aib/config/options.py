@@ -21,6 +21,7 @@ from aib.config.validation import (
 )
 
 Propose = Literal["separate", "twice", "copy"]
+MapStride = Annotated[int, Rule("8 or 16", lambda stride: stride in (8, 16))]
 Area = Annotated[float, Rule("above 0 and at most 1", lambda share: 0 < share <= 1)]
 
 
@@ -48,6 +49,8 @@ class ModelOptions:
     """Std of the noise that replaces pixels."""
     propose: Propose | None = None
     """Map by a "separate" network, "copy" or "twice"."""
+    map_stride: MapStride = 8
+    """Pixels per position of a copy's map: 8 or 16."""
     profile: ProfileName = "paper"
     """The paper's mathematics, or released code."""
 
@@ -79,4 +82,5 @@ OPTION_NEEDS = {  # the part that a model needs for an option to change anything
     "area": "mask",
     "noise_std": "pixel noise",
     "propose": "pixel noise",
+    "map_stride": "mask",
 }

@@ -83,13 +83,15 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
     body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
     trunk: nn.Module
     first_pass = None
+    if options.map_stride != 8 and options.propose != "copy":
+        raise AibError('map_stride is for propose="copy": leave it out')
     if options.propose == "twice":
         trunk = FeatureProposal(defaults.channels or parts.feature_channels, defaults.hidden)
         first_pass = FirstPass(body, defaults.layer, part="" if defaults.layer else "0")
     elif options.propose == "copy":
         if parts.stages is None:
             raise AibError("this backbone has no stages to copy: choose another propose")
-        trunk = CopyProposal(parts.stages.make(), parts.stages.channels)
+        trunk = CopyProposal(parts.stages.make(), parts.stages.channels, options.map_stride)
     else:
         trunk = ProposalNet(defaults.halvings, defaults.proposal_width, defaults.strided)
     return Masked(

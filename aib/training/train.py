@@ -208,7 +208,9 @@ def build_model(
     else:
         size = family(s.model, data.preprocessing.image_size)
         model = create_model(s.model, data.num_classes, size, options=s.options)
-        model.preprocessing = data.preprocessing
+        own = model.preprocessing  # a family's own mean and std come before those of the data
+        statistics = {"mean": own.mean, "std": own.std} if own.mean else {}
+        model.preprocessing = replace(data.preprocessing, **statistics)
     if resume:
         if s.init is not None and is_backbone(s.init):
             mark_pretrained(model)

@@ -79,6 +79,8 @@ def test_width_scales_the_backbone_and_not_the_latent():
         ("wrn", {"dropout": 0.1, "image_size": 224}, "wrn has no dropout: dropout changes nothing"),
         ("wrn", {"pool_size": 1, "image_size": 224}, "wrn at 224 x 224 has no pool_size"),
         ("tiny_aib_masked", {"propose": "copy"}, "no stages to copy"),
+        ("vgg_aib_masked", {"map_stride": 16, "image_size": 224}, "map_stride is for"),
+        ("lite0_masked", {"map_stride": 4, "image_size": 224}, "map_stride must be"),
     ],
 )
 def test_impossible_options_are_an_error(name, options, message):

@@ -253,6 +253,14 @@ def test_a_masked_model_starts_as_the_network_it_got_its_weights_from(
     assert ignored == expected[name]
 
 
+def test_a_family_of_its_own_statistics_keeps_them_whatever_the_data() -> None:
+    s = Settings(data="shapes:count=24", model="lite0_masked").updated(width=1 / 16)
+    data = load_data(s, "train")
+    model = build_model(s, data)
+    assert model.preprocessing.mean == (127 / 255,) * 3 != data.preprocessing.mean
+    assert model.preprocessing.class_names == data.class_names
+
+
 @pytest.mark.parametrize("classes", [4, 7])
 def test_a_network_starts_from_a_file_of_its_own_weights(
     classes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -55,14 +55,14 @@ class CopyProposal(nn.Module):
     """propose="copy": a copy of the network's first stages, with weights and statistics of its own.
 
     The features at stride 16 see enough to find an object. Those at stride 8 give the map its grid;
-    they are added by a layer that starts at zero.
+    they are added by a layer that starts at zero. With `stride=16` they are left out.
     """
 
-    def __init__(self, stages: nn.Module, channels: tuple[int, int]):
+    def __init__(self, stages: nn.Module, channels: tuple[int, int], stride: int = 8):
         super().__init__()
         fine, coarse = channels
         self.stages = stages  # x -> features at strides 8 and 16
-        self.add_fine = ZeroConv(fine, coarse)
+        self.add_fine = ZeroConv(fine, coarse) if stride == 8 else None
         self.to_score = nn.Sequential(_layer(coarse, 64), ScoreLayer(64, MOSTLY_OPEN))
 
     def copy_from(self, network: nn.Module) -> None:
@@ -72,7 +72,8 @@ class CopyProposal(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         fine, f = self.stages(x)
-        f = F.interpolate(f, size=fine.shape[2:], mode="bilinear") + self.add_fine(fine)
+        if self.add_fine is not None:
+            f = F.interpolate(f, size=fine.shape[2:], mode="bilinear") + self.add_fine(fine)
         return self.to_score(f)  # [B,1,h,w]
 
 
@@ -85,6 +86,22 @@ class ZeroConv(nn.Conv2d):
     def reset_parameters(self) -> None:
         """Initialise; `init_weights` calls it instead of its own rule."""
         nn.init.zeros_(self.weight)
+
+
+class StagesOf(nn.Sequential):
+    """The layers of a sequential stem, which give the features after `fine` of them as well."""
+
+    def __init__(self, stem: nn.Sequential, fine: int):
+        super().__init__(*stem)
+        self.fine = fine
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        fine = x
+        for i, layer in enumerate(self):
+            x = layer(x)
+            if i + 1 == self.fine:
+                fine = x
+        return fine, x
 
 
 class FirstPass(nn.Module):

@@ -1,11 +1,14 @@
 """VGG: the 32 x 32 form with BatchNorm, and VGG16's convolutions for 224 x 224."""
 
+from copy import deepcopy
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aib.config.options import ModelOptions
-from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, scaled
+from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, Stages, scaled
+from aib.models.backbones.propose import StagesOf
 from aib.models.latent import mlp_decoder
 
 
@@ -97,8 +100,10 @@ def vgg16(options: ModelOptions) -> Parts:
             layers += [nn.Conv2d(c_in, c_out, 3, padding=1), nn.ReLU()]
             c_in = c_out
     grid = options.pool_size or 3
+    stem = nn.Sequential(*layers)
+    stride_8 = max(i for i, layer in enumerate(layers) if isinstance(layer, nn.MaxPool2d))
     return Parts(
-        stem=nn.Sequential(*layers),
+        stem=stem,
         tail=Embed(grid),
         feature_channels=c_in,
         embedding_dim=c_in * grid**2,
@@ -109,6 +114,7 @@ def vgg16(options: ModelOptions) -> Parts:
         num_anchors=20,
         min_size=16,
         masked=MaskedDefaults(4, "twice", options.width, bottleneck=False),
+        stages=Stages(lambda: StagesOf(deepcopy(stem), stride_8), (c_in, c_in)),
     )
 
 

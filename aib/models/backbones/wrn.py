@@ -1,13 +1,15 @@
 """Wide residual networks: WRN-28-10 for 32 x 32 images, WRN-50-2 for 224 x 224."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aib.config.options import ModelOptions
-from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, scaled
+from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, Stages, scaled
+from aib.models.backbones.propose import StagesOf
 from aib.models.latent import mlp_decoder, relu_decoder
 
 
@@ -134,4 +136,5 @@ def wrn50_2(options: ModelOptions) -> Parts:
         masked=MaskedDefaults(
             4, "twice", options.width, layer="1.0", channels=c4, bottleneck=False
         ),
+        stages=Stages(lambda: StagesOf(deepcopy(stem), len(stem) - 1), (c2, c3)),
     )

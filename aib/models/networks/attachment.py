@@ -31,7 +31,7 @@ LATENT_DIM = 256
 Form = Literal["modulated", "masked", "evaluator"]
 OPTIONS: dict[Form, tuple[str, ...]] = {  # those of `create_model` that apply to any network
     "modulated": ("latent_dim", "modulation", "profile"),
-    "masked": ("latent_dim", "area", "noise_std", "propose", "profile"),
+    "masked": ("latent_dim", "area", "noise_std", "propose", "map_stride", "profile"),
     "evaluator": ("latent_dim", "noise_std", "profile"),
 }
 
@@ -162,7 +162,7 @@ def _copied(site: Site, chosen: ModelOptions, image_size: int) -> CopyProposal |
         if chosen.propose == "copy":
             raise
         return None
-    return CopyProposal(stages, (channels[0], channels[1]))
+    return CopyProposal(stages, (channels[0], channels[1]), chosen.map_stride)
 
 
 def _build(

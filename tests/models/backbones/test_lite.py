@@ -49,14 +49,16 @@ def test_the_networks_have_the_published_parameters_and_timms_names(name):
     assert len(network.blocks[0]) == len(network.blocks[6]) == 1
 
 
-def test_a_copy_proposes_a_map_from_stages_of_its_own():
+@pytest.mark.parametrize("stride, side", [(8, 8), (16, 4)])
+@pytest.mark.parametrize("name", ["lite0_masked", "vgg_aib_masked", "wrn_aib_masked"])
+def test_a_copy_proposes_a_map_from_stages_of_its_own(name, stride, side):
     torch.manual_seed(0)
-    model = aib.create_model("lite0_masked", 4, 224, width=1 / 16)
+    model = aib.create_model(name, 4, 224, width=1 / 16, propose="copy", map_stride=stride)
     x = torch.randn(2, 3, 64, 64)
     model(x)
     model.eval()
     mu = model(x, deterministic=True).attention.mu
-    assert mu.shape == (2, 8, 8)
+    assert mu.shape == (2, side, side)
     for weight in model.body.parameters():  # the classifier's weights are not the proposal's
         torch.nn.init.zeros_(weight)
     assert torch.equal(model(x, deterministic=True).attention.mu, mu)
