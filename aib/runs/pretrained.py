@@ -21,6 +21,7 @@ from aib.models.registry import create_model
 from aib.models.weights import (
     CHECKPOINT,
     CONFIG,
+    LOCK,
     WEIGHTS,
     how_to_resume,
     load_tensors,
@@ -29,6 +30,7 @@ from aib.models.weights import (
     tensor_shapes,
 )
 from aib.runs.download import fetch_model, is_address
+from aib.system.files import locked
 from aib.system.memory import check_image_memory
 
 PACKAGED = Path(__file__).parents[1] / "pretrained_models"
@@ -111,9 +113,11 @@ def _locate(source: str | Path) -> Path:
     if str(source) in packaged and not (folder / CONFIG).is_file():
         return packaged[str(source)]
     if folder.is_dir():
-        if (folder / CHECKPOINT).is_file() and not (folder / WEIGHTS).is_file():
-            how = how_to_resume(folder)
-            raise AibError(f"{folder} is in training, or was interrupted: then resume with {how}")
+        if (folder / LOCK).is_file() and not (folder / WEIGHTS).is_file():
+            with locked(folder / LOCK, f"{folder} is being trained: wait for its end", keep=True):
+                how = how_to_resume(folder)
+            if (folder / CHECKPOINT).is_file():
+                raise AibError(f"{folder} is an interrupted run: resume it with {how}")
         for name in (CONFIG, WEIGHTS):
             if not (folder / name).is_file():
                 raise AibError(f"{folder} has no {name}; it is not a saved aib model")

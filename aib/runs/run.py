@@ -152,9 +152,12 @@ def open_runs(
         raise AibError("the same run is named twice")
     names = [Path(repo or one.resolve()).name for one, repo in zip(found, repos, strict=True)]
     target, runs = pick_device(device), []
-    for i, folder in enumerate(found):
-        config = read_config(folder / CONFIG)
-        own = backbone if needs_backbone(config["model"]) else None
+    configs = [read_config(folder / CONFIG) for folder in found]
+    needed = [needs_backbone(config["model"]) for config in configs]
+    if backbone is not None and not any(needed):
+        raise AibError(f"no model here needs --backbone {backbone}: leave it out")
+    for i, (folder, config) in enumerate(zip(found, configs, strict=True)):
+        own = backbone if needed[i] else None
         model = from_pretrained(folder, backbone=own).to(target)
         settings = read_settings(folder) if "settings" in config else None
         if target.type in ("cpu", "cuda") and model.recipe["kind"] == "named":
