@@ -208,9 +208,10 @@ def build_model(
     else:
         size = family(s.model, data.preprocessing.image_size)
         model = create_model(s.model, data.num_classes, size, options=s.options)
-        own = model.preprocessing  # a family's own mean and std come before those of the data
-        statistics = {"mean": own.mean, "std": own.std} if own.mean else {}
-        model.preprocessing = replace(data.preprocessing, **statistics)
+        own = model.preprocessing
+        model.preprocessing = data.preprocessing
+        if own.mean:  # a family's own statistics come before those of the data
+            model.preprocessing = replace(data.preprocessing, mean=own.mean, std=own.std)
     if resume:
         if s.init is not None and is_backbone(s.init):
             mark_pretrained(model)
