@@ -33,7 +33,7 @@ from aib.figures.picture import save_figure
 from aib.figures.table import Table, number, table_of
 from aib.models.weights import CHECKPOINT, CONFIG, EVALUATION, WEIGHTS
 from aib.runs.files import read_metrics
-from aib.system.files import as_text, sha256, write_csv
+from aib.system.files import sha256, write_csv
 from aib.training.folder import RunFolder
 from aib.training.progress import Reporter
 from aib.training.train import train, with_test_images
@@ -125,7 +125,7 @@ def plan(base: Settings, grids: Sequence[Grid], seeds: int = 1) -> list[SweepRun
             settings = with_test_images(base.updated(**{grid.setting: value}, seed=seed))
             own = value == base.to_dict()[grid.setting]
             # A setting may be a path, which is no part of a file name.
-            text = quote(format_value(value), safe="-_+.", errors="surrogateescape")
+            text = quote(format_value(value), safe="-_+.")
             point = "base" if own else f"{grid.name}={text}"
             runs.append(SweepRun(grid.name, value, f"{point},seed={seed}", settings))
     return runs
@@ -222,7 +222,7 @@ def plot(rows: Sequence[Row]) -> Any:
             x = range(len(values))
             bars = [std or math.nan for _, std in found]  # matplotlib leaves NaN out
             axis.errorbar(x, [mean for mean, _ in found], yerr=bars, fmt="o-", capsize=3)
-            axis.set_xticks(x, [as_text(format_value(value)) for value in values])
+            axis.set_xticks(x, [format_value(value) for value in values])
             axis.set_xlabel(setting)
         axes[0].set_ylabel("error, %")
     return figure

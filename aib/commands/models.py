@@ -23,11 +23,9 @@ def models(
 ) -> None:
     """Print the models with their parameters, multiply-adds and the size of their attention map.
 
-    Of timm and torchvision: networks with the default of --at, or the layers of one network.
+    Of a network of timm or torchvision: the layers that --at may name.
 
     Example: aib models "*aib*" --num-classes 100
-
-    Example: aib models "timm:resnet*"
 
     Example: aib models timm:resnet50
 
@@ -44,8 +42,6 @@ def models(
     if not is_library_name(filter):
         sizes = (32, 224) if image_size is None else (image_size,)
         found, table = named_models(filter, sizes, num_classes, width, profile)
-    elif filter.endswith(":") or any(sign in filter for sign in "*?["):
-        found, table = library_networks(filter)
     else:
         found, table = network_layers(filter)
     if json:
@@ -82,20 +78,6 @@ def named_models(
             row.summary,
         )
     return {"models": [asdict(row) for row in rows], "remarks": remarks(rows)}, table
-
-
-def library_networks(filter: str) -> tuple[dict[str, Any], Table]:
-    """The networks of a library that match, with the default of `at`."""
-    from aib.models.networks.by_name import list_networks
-    from aib.models.networks.layers import default_layer
-
-    found = [{"name": name, "at": default_layer(name)} for name in list_networks(filter)]
-    if not found:
-        raise AibError(f"no network matches {filter!r}")
-    table = Table("network", "default of --at", title="networks for aib train --model")
-    for one in found:
-        table.add_row(one["name"], one["at"] or "- (name a layer)")
-    return {"networks": found}, table
 
 
 def network_layers(name: str) -> tuple[dict[str, Any], Table]:

@@ -10,7 +10,6 @@ import numpy as np
 from PIL import Image
 
 from aib.errors import AibError
-from aib.figures.fonts import in_order
 from aib.figures.overlay import SIGMA_COLORS, Array, kept, overlay
 from aib.figures.picture import Panel, draw_row, limits, magnified, save_image
 from aib.figures.scale import FLAT
@@ -27,7 +26,7 @@ SEEN = "seen by the classifier\n(the dark part was noise)"
 def draw(found: "Explanation", image: int = 0, subtitle: str = "") -> Image.Image:
     """Draw one image's explanation as a row of panels below its title."""
     one = found[image].cpu()
-    best, *others = [f"{in_order(name)} {100 * p:.1f}%" for name, p in one.top(0, BEST)]
+    best, *others = [f"{name} {100 * p:.1f}%" for name, p in one.top(0, BEST)]
     title = ", ".join(filter(None, [best, one.certainty()]))
     lines = [f"or {', '.join(others)}", *filter(None, [subtitle])]
     row = panels(one)

@@ -151,7 +151,6 @@ class Classifier(nn.Module):
             size=(x.shape[2], x.shape[3]),
             class_names=self.preprocessing.class_names,
             samples=samples,
-            sample_probabilities=out.sample_logits.float().softmax(-1).flatten(0, 1),
         )
         if out.latent is not None:  # averaged over the attention samples
             kl = kl_to_standard_normal(out.latent.mu, out.latent.sigma)  # [S,B]

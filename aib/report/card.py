@@ -11,7 +11,7 @@ from aib.evaluation.error import Evaluation
 from aib.interpret.stored import stored_verdict
 from aib.models.classifier import needs_backbone
 from aib.runs.run import Run
-from aib.system.files import as_text, without_folders
+from aib.system.files import without_folders
 
 CARD, PICTURE = "README.md", "maps.png"
 TRUST = {
@@ -67,7 +67,7 @@ def _row(name: str, e: Evaluation) -> list[str]:
 
 def plain(text: str) -> str:
     """Escape text so that Markdown shows it as it is, on one line."""
-    return re.sub(r"[\\`*<>\[\]&~|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(as_text(text).split()))
+    return re.sub(r"[\\`*<>\[\]&~|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
 
 
 def code(text: str) -> str:

@@ -8,7 +8,6 @@ import torch
 from PIL import Image
 
 from aib.figures.explanation import panels
-from aib.figures.fonts import in_order
 from aib.figures.overlay import Array
 from aib.figures.picture import Box, Panel, draw_panel, limits, magnified
 from aib.figures.scale import FLAT
@@ -24,8 +23,6 @@ def details(found: Explanation) -> str:
     """How certain the decision is, and whose map it is."""
     lines = [f"⚠ **{warning.capitalize()}**"] if (warning := found.certainty()) else []
     lines.append(found.scope.capitalize())
-    if found.disagreement_bits is not None:
-        lines.append(f"Disagreement of the samples {float(found.disagreement_bits):.2f} bits")
     if found.kl_bits is not None:
         lines.append(f"KL of the latent {float(found.kl_bits):.1f} bits")
     if found.mask is not None and found.bits is not None:
@@ -89,4 +86,4 @@ def change_maps(before: Explanation, now: Explanation) -> list[Panel]:
 
 def escape(text: str) -> str:
     """Text of a file, such as a class name, as Markdown that shows it literally."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(in_order(text).split()))
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
