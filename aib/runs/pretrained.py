@@ -29,7 +29,6 @@ from aib.models.weights import (
     tensor_shapes,
 )
 from aib.runs.download import fetch_model, is_address
-from aib.system.memory import check_image_memory
 
 PACKAGED = Path(__file__).parents[1] / "pretrained_models"
 
@@ -53,7 +52,6 @@ def from_pretrained(
     config = read_config(path)
     recipe = config["model"]
     preprocessing = Preprocessing.from_dict(config["preprocessing"], path)
-    check_image_memory(preprocessing.image_size, path)
     _check_sizes(recipe, tensor_shapes(weights), path)
     model = _rebuild(recipe, backbone, path)
     model.preprocessing = preprocessing
@@ -101,15 +99,11 @@ def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Pat
         value = recipe.get(key)
         if isinstance(value, int) and value > limit:
             raise AibError(f"{path} does not fit its weights: {key} is {value}, above {limit}")
-    if isinstance(size := recipe.get("image_size"), int):
-        check_image_memory(size, path)
 
 
 def _locate(source: str | Path) -> Path:
     """The folder with config and weights."""
-    folder, packaged = Path(source), packaged_models()
-    if str(source) in packaged and not (folder / CONFIG).is_file():
-        return packaged[str(source)]
+    folder = find_model(Path(source))
     if folder.is_dir():
         if (folder / CHECKPOINT).is_file() and not (folder / WEIGHTS).is_file():
             how = how_to_resume(folder)
@@ -121,7 +115,7 @@ def _locate(source: str | Path) -> Path:
     if len(folder.parts) == 1 and not is_address(source):
         raise AibError(
             f"no folder {str(source)!r} here, and no packaged model of that name "
-            f"({', '.join(packaged)}); a model of the Hub is named owner/name"
+            f"({', '.join(packaged_models())}); a model of the Hub is named owner/name"
         )
     try:
         return fetch_model(source)

@@ -44,7 +44,8 @@ def test_configs(world: World, data: st.DataObject) -> None:
 @pytest.fixture(scope="module", params=[False, True], ids=["modulated", "masked"])
 def attached(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("attached") / "net"
-    options = {"quantizer": 4, "latent_dim": 4, "image_size": 16, "masked": request.param}
+    options = {"latent_dim": 4, "image_size": 16}
+    options |= {"masked": True} if request.param else {"quantizer": 4}
     aib.attach(SmallNet(), at="features", num_classes=3, **options).save_pretrained(folder)
     return folder
 

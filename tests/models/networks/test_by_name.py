@@ -84,7 +84,11 @@ def test_a_network_by_name_is_masked_saved_and_loaded_by_its_name(name, pretrain
         ("my_module:build", {"at": "0", "pretrained": True}, "pretrained is for"),
         (nn.Sequential(), {"at": "0", "pretrained": True}, "pretrained is for"),
         ("timm:resnet9000", {}, "timm has no model 'resnet9000'; did you mean resnet"),
-        ("torchvision:raft_large", {"at": "x"}, "torchvision has no model 'raft_large'"),  # no classifier
+        (
+            "torchvision:raft_large",
+            {"at": "x"},
+            "torchvision has no model 'raft_large'",
+        ),  # no classifier
         ("timm:", {"at": "0"}, "timm: needs the name of a model"),
         ("timm:sequencer2d_s", {}, "no default layer"),
         ("timm:resnet18", {"at": "layer9"}, "no layer 'layer9'"),
