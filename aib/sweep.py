@@ -75,11 +75,11 @@ class SweepRun:
     def evaluation(self, folder: Path) -> Evaluation | None:
         """The evaluation of its final weights; None if the run in `folder` is not finished."""
         weights = folder / self.name / WEIGHTS
-        found = read_evaluations(folder / self.name / EVALUATION)
-        name = self.settings.own_evaluation(found)
-        if name is None or not weights.is_file() or not found[name].is_of(sha256(weights)):
+        evaluations = read_evaluations(folder / self.name / EVALUATION)
+        name = self.settings.own_evaluation(evaluations)
+        if name is None or not weights.is_file() or not evaluations[name].is_of(sha256(weights)):
             return None
-        return found[name]
+        return evaluations[name]
 
 
 def parse_grid(text: str) -> Grid:
@@ -97,10 +97,10 @@ def parse_grid(text: str) -> Grid:
 
 
 def _parse_value(name: str, hint: Any, word: str) -> Value:
-    found: list[Value] = [word]
+    candidates: list[Value] = [word]
     with suppress(ValueError):
-        found = [json.loads("null" if word.lower() == "none" else word.lower()), word]
-    for value in found:
+        candidates = [json.loads("null" if word.lower() == "none" else word.lower()), word]
+    for value in candidates:
         if fits(value, hint):
             return value
     raise AibError(f"{name} must be {describe(hint)}, not {word!r}")
@@ -166,10 +166,10 @@ def collect(runs: Iterable[SweepRun], folder: Path) -> list[Row]:
     """A row of metrics per finished run and grid."""
     rows = []
     for run in runs:
-        if found := run.evaluation(folder):
+        if evaluation := run.evaluation(folder):
             row = {"run": run.name, "setting": run.setting, "value": run.value}
-            row |= {"seed": run.settings.seed, "split": found.split}
-            row |= {name: getattr(found, name, None) for name in METRICS}
+            row |= {"seed": run.settings.seed, "split": evaluation.split}
+            row |= {name: getattr(evaluation, name, None) for name in METRICS}
             used = [one.get("perplexity") for one in read_metrics(folder / run.name)]
             row["perplexity"] = next((value for value in reversed(used) if value), None)
             rows.append(row)
@@ -178,10 +178,10 @@ def collect(runs: Iterable[SweepRun], folder: Path) -> list[Row]:
 
 def points(rows: Iterable[Row]) -> dict[str, dict[Value, list[Row]]]:
     """The rows by setting and value."""
-    found: dict[str, dict[Value, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    grouped: dict[str, dict[Value, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        found[row["setting"]][row["value"]].append(row)
-    return found
+        grouped[row["setting"]][row["value"]].append(row)
+    return grouped
 
 
 def mean_and_std(rows: Sequence[Row], metric: str) -> tuple[float | None, float | None]:
@@ -199,10 +199,10 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     made = []
     for setting, values in points(rows).items():
         body = []
-        for value, found in values.items():
-            body.append({setting: format_value(value), "seeds": str(len(found))})
+        for value, runs in values.items():
+            body.append({setting: format_value(value), "seeds": str(len(runs))})
             for name, (title, digits, factor) in metrics.items():
-                mean, std = mean_and_std(found, name)
+                mean, std = mean_and_std(runs, name)
                 spread = f" ± {number(std, digits, factor)}" if std else ""
                 body[-1][title] = number(mean, digits, factor) + spread
         made.append(table_of(f"Against {setting}", body, note))
@@ -218,10 +218,10 @@ def plot(rows: Sequence[Row]) -> Any:
         figure = Figure(figsize=(3.2 * len(panels) + 0.6, 2.6), layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axis, (setting, values) in zip(axes, panels.items(), strict=True):
-            found = [mean_and_std(rows, "top1_error") for rows in values.values()]
+            errors = [mean_and_std(rows, "top1_error") for rows in values.values()]
             x = range(len(values))
-            bars = [std or math.nan for _, std in found]  # matplotlib leaves NaN out
-            axis.errorbar(x, [mean for mean, _ in found], yerr=bars, fmt="o-", capsize=3)
+            bars = [std or math.nan for _, std in errors]  # matplotlib leaves NaN out
+            axis.errorbar(x, [mean for mean, _ in errors], yerr=bars, fmt="o-", capsize=3)
             axis.set_xticks(x, [format_value(value) for value in values])
             axis.set_xlabel(setting)
         axes[0].set_ylabel("error, %")

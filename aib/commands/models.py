@@ -41,13 +41,13 @@ def models(
 
     if not is_library_name(filter):
         sizes = (32, 224) if image_size is None else (image_size,)
-        found, table = named_models(filter, sizes, num_classes, width, profile)
+        content, table = named_models(filter, sizes, num_classes, width, profile)
     else:
-        found, table = network_layers(filter)
+        content, table = network_layers(filter)
     if json:
-        print_json(found)
+        print_json(content)
         return
-    wide_console().print(table, *found.get("remarks", ()), sep="\n")
+    wide_console().print(table, *content.get("remarks", ()), sep="\n")
 
 
 def named_models(
@@ -98,8 +98,8 @@ def network_layers(name: str) -> tuple[dict[str, Any], Table]:
     for one in layers:
         grid, mark = "x".join(map(str, one.grid)), "default" if one.name == at else ""
         table.add_row(one.name, str(one.channels), grid, mark)
-    found = {"network": name, "image_size": size, "at": at, "layers": list(map(asdict, layers))}
-    return found, table
+    content = {"network": name, "image_size": size, "at": at, "layers": list(map(asdict, layers))}
+    return content, table
 
 
 COMMAND = models

@@ -81,8 +81,8 @@ def _open(path: Path, decode: Callable[[Image.Image], T], max_pixels: int = MAX_
     except FileNotFoundError as error:
         raise AibError(f"{path} does not exist") from error
     except UnidentifiedImageError as error:
-        known = ", ".join(FORMATS)
-        raise AibError(f"{path} is not an image of any known format ({known})") from error
+        formats = ", ".join(FORMATS)
+        raise AibError(f"{path} is not an image of any known format ({formats})") from error
     except Exception as error:  # damaged bytes can raise any exception in a decoder
         raise AibError(f"{path} cannot be read as an image ({first_line(error)})") from error
 

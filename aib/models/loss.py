@@ -95,8 +95,8 @@ def _check_labels(sample_logits: Tensor, y: Tensor) -> None:
     soft = y.is_floating_point()
     shape = (batch, num_classes) if soft else (batch,)
     if tuple(y.shape) != shape or not (soft or y.dtype == torch.int64):
-        wanted = f"int64 [{batch}] or probabilities [{batch}, {num_classes}]"
-        raise AibError(f"labels must be {wanted}, not {y.dtype} {list(y.shape)}")
+        expected = f"int64 [{batch}] or probabilities [{batch}, {num_classes}]"
+        raise AibError(f"labels must be {expected}, not {y.dtype} {list(y.shape)}")
     # On an accelerator reading the values would synchronise, so that only the CPU checks them.
     if soft or y.device.type != "cpu" or torch.compiler.is_compiling() or batch == 0:
         return

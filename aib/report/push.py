@@ -86,9 +86,9 @@ def write_upload(
         RESULT: study,
         SPLIT: read_json(run.folder / SPLIT),
     }
-    for name, found in files.items():
-        if found:
-            write_json(folder / name, without_folders(found, keep=NAMED))
+    for name, content in files.items():
+        if content:
+            write_json(folder / name, without_folders(content, keep=NAMED))
     copied = {WEIGHTS: WEIGHTS, METRICS: METRICS}
     if picture and study.get("weights_sha256") == run.checksum:  # not maps of other weights
         copied[PICTURE] = str(MAPS)

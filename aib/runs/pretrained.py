@@ -71,12 +71,12 @@ def find_model(run: Path | None) -> Path:
 
     A folder comes before a packaged model of that name; `hf:owner/name` stays as it is.
     """
-    known = packaged_models()
+    packaged = packaged_models()
     if run is not None:
-        return run if (run / CONFIG).is_file() else known.get(str(run), run)
-    if not known:
+        return run if (run / CONFIG).is_file() else packaged.get(str(run), run)
+    if not packaged:
         raise AibError("no pretrained model is packaged with this version: name one with --run")
-    return next(iter(known.values()))
+    return next(iter(packaged.values()))
 
 
 def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Path) -> None:
@@ -165,11 +165,11 @@ def _build(make: Callable[..., Classifier], arguments: dict[str, Any], path: Pat
         raise AibError(f"{path} describes a model that cannot be built: {reason}") from error
 
 
-def _check_same_form(saved: dict[str, Any], given: dict[str, Any], path: Path) -> None:
+def _check_same_form(saved: dict[str, Any], passed: dict[str, Any], path: Path) -> None:
     """Raise an error where a model differs from the config, also in what has no weights."""
-    for key in sorted({*saved, *given}):
-        if saved.get(key) != given.get(key):
+    for key in sorted({*saved, *passed}):
+        if saved.get(key) != passed.get(key):
             raise AibError(
                 f"{path} describes another model than the one passed: {key} is {saved.get(key)!r} "
-                f"in the file and {given.get(key)!r} in the model"
+                f"in the file and {passed.get(key)!r} in the model"
             )

@@ -50,11 +50,13 @@ def build_network(
 
 def load_network(network: nn.Module, path: Path) -> None:
     """Load a file of weights by the network's names; its head may have other classes."""
-    found, head = read_any(path), f"{last_linear(network)}."
+    weights, head = read_any(path), f"{last_linear(network)}."
     own = network.state_dict()
-    fresh = {n for n in own if n not in found and n.endswith("num_batches_tracked")}
-    other = {n for n in found if n.startswith(head) and n in own and found[n].shape != own[n].shape}
-    kept = {name: value for name, value in found.items() if name not in other}
+    fresh = {n for n in own if n not in weights and n.endswith("num_batches_tracked")}
+    other = {
+        n for n in weights if n.startswith(head) and n in own and weights[n].shape != own[n].shape
+    }
+    kept = {name: value for name, value in weights.items() if name not in other}
     load_tensors(network, kept, path, fresh=fresh | other)
 
 
