@@ -11,6 +11,7 @@ import aib
 from aib.cli import main
 from aib.config.settings import Settings
 from aib.models.networks.by_name import build_network
+from aib.models.networks.grid import layer_grids
 from aib.models.networks.layers import default_layer
 from aib.training.train import build_model, load_data
 from tests.data import official
@@ -209,13 +210,10 @@ def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys,
     assert aib.from_pretrained("run", backbone="my_module:build").recipe["backbone"] == flags[1]
 
 
-def test_the_layers_of_a_network_are_listed(hub, capsys):
-    assert main(["models", "timm:resnet18", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["at"], found["image_size"]) == ("layer3", 32)
-    assert {"name": "layer2", "channels": 12, "grid": [8, 8]} in found["layers"]
-    names = {layer["name"] for layer in found["layers"]}  # none inside blocks or without a grid
-    assert "layer1.0" in names and not names & {"layer1.0.conv1", "layer1.0.relu", "avgpool", "fc"}
+def test_layers_inside_blocks_or_without_a_grid_are_left_out(hub):
+    grids = {one.name: one for one in layer_grids(build_network("timm:resnet18"), 32)}
+    assert (grids["layer2"].channels, grids["layer2"].grid) == (12, (8, 8))
+    assert "layer1.0" in grids and not {"layer1.0.conv1", "avgpool", "fc"} & set(grids)
 
 
 @pytest.mark.parametrize(
