@@ -10,6 +10,8 @@ trained again, an interrupted one is resumed. Several processes may work on the 
 GPU: each leaves out a run that another one is training.
 """
 
+import csv
+import io
 import json
 import math
 import statistics
@@ -33,7 +35,7 @@ from aib.figures.picture import save_figure
 from aib.figures.table import Table, number, table_of
 from aib.models.weights import CHECKPOINT, CONFIG, EVALUATION, WEIGHTS
 from aib.runs.files import read_metrics
-from aib.system.files import sha256, write_csv
+from aib.system.files import sha256, write_text
 from aib.training.folder import RunFolder
 from aib.training.progress import Reporter
 from aib.training.train import train, with_test_images
@@ -143,7 +145,11 @@ def sweep(
     failed = [run.name for run in left if not train_one(run, folder, report())]
     rows = collect(runs, folder)
     if rows:
-        write_csv(folder / "sweep.csv", tuple(rows[0]), rows)
+        content = io.StringIO()
+        table = csv.DictWriter(content, tuple(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+        write_text(folder / "sweep.csv", content.getvalue())
         save_figure(plot(rows), folder / "sweep.png")
     return rows, failed
 

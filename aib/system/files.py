@@ -1,6 +1,5 @@
 """Atomic writes, locks, JSON, hashes and names of files."""
 
-import csv
 import errno
 import hashlib
 import json
@@ -8,7 +7,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -107,18 +106,6 @@ def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write text atomically. Bytes of file names that are no text are escaped."""
     write_whole(path, lambda partial: partial.write_text(text, "utf-8", "backslashreplace"))
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write one row per mapping atomically; a column that it lacks is empty."""
-
-    def write(partial: Path) -> None:
-        with partial.open("w", -1, "utf-8", "backslashreplace", newline="") as file:
-            out = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-            out.writeheader()
-            out.writerows(rows)
-
-    write_whole(path, write)
 
 
 def sha256(path: Path) -> str:
