@@ -111,9 +111,9 @@ def test_a_programming_error_and_an_interrupt_are_one_line(capsys, monkeypatch, 
 
 
 def test_a_closed_pipe_is_no_error():
-    """`aib data list --json | head -1`, with a pipe that is closed before anything is written."""
+    """`aib models tiny --json | head -1`, with a pipe that is closed before anything is written."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "aib", "data", "list", "--json"],
+        [sys.executable, "-m", "aib", "models", "tiny", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
