@@ -11,6 +11,7 @@ from aib.config.options import OPTION_NEEDS, ModelOptions, is_library_name
 from aib.config.settings import Settings
 from aib.data import ImageSet, has_split, load
 from aib.data.load import parse_name
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, counted
 from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
@@ -208,9 +209,9 @@ def build_model(
     else:
         size = family(s.model, data.preprocessing.image_size)
         model = create_model(s.model, data.num_classes, size, options=s.options)
-        own = model.preprocessing  # a family's own mean and std come before those of the data
-        statistics = {"mean": own.mean, "std": own.std} if own.mean else {}
-        model.preprocessing = replace(data.preprocessing, **statistics)
+        own, model.preprocessing = model.preprocessing, data.preprocessing
+        if own.mean != Preprocessing.mean:  # a family's own statistics come before the data's
+            model.preprocessing = replace(data.preprocessing, mean=own.mean, std=own.std)
     if resume:
         if s.init is not None and is_backbone(s.init):
             mark_pretrained(model)
