@@ -7,6 +7,7 @@ import tyro
 from rich.table import Column, Table
 
 from aib.commands.arguments import print_json, wide_console
+from aib.config.options import MapStride, Propose, is_library_name
 from aib.config.validation import ProfileName
 from aib.errors import AibError
 from aib.figures.table import number
@@ -19,6 +20,8 @@ def models(
     image_size: int | None = None,
     width: float = 1.0,
     profile: ProfileName = "paper",
+    propose: Propose | None = None,
+    map_stride: MapStride = 8,
     json: bool = False,
 ) -> None:
     """Print the models with their parameters, multiply-adds and the size of their attention map.
@@ -26,6 +29,8 @@ def models(
     Of timm and torchvision: networks with the default of --at, or the layers of one network.
 
     Example: aib models "*aib*" --num-classes 100
+
+    Example: aib models "lite2*" --map-stride 16
 
     Example: aib models "timm:resnet*"
 
@@ -37,13 +42,14 @@ def models(
         image_size: 32 or 224; by default the smaller at which models match.
         width: scales the models' channels.
         profile: the paper's models, or those of the authors' released code.
+        propose: where the maps of masked models come from; separate, twice or copy.
+        map_stride: pixels per position of a copy's map, 8 or 16.
         json: print JSON instead of a table.
     """
-    from aib.config.options import is_library_name
-
     if not is_library_name(filter):
         sizes = (32, 224) if image_size is None else (image_size,)
-        found, table = named_models(filter, sizes, num_classes, width, profile)
+        masked = {"propose": propose, "map_stride": map_stride}
+        found, table = named_models(filter, sizes, num_classes, masked, width, profile)
     elif filter.endswith(":") or any(sign in filter for sign in "*?["):
         found, table = library_networks(filter)
     else:
@@ -55,9 +61,12 @@ def models(
 
 
 def named_models(
-    filter: str, sizes: tuple[int, ...], num_classes: int, width: float, profile: ProfileName
+    filter: str, sizes: tuple[int, ...], num_classes: int, masked: dict[str, Any], *form: Any
 ) -> tuple[dict[str, Any], Table]:
-    """Models by name, with their counts, at the first image size at which some match."""
+    """Models by name, with their counts, at the first image size at which some match.
+
+    `masked` are options of the masked ones, `form` width and profile of all.
+    """
     from aib.models.counts import measure, remarks
     from aib.models.registry import list_models
 
@@ -66,7 +75,8 @@ def named_models(
     if not names:
         where = f" at image_size {sizes[0]} (32 and 224 exist)" if len(sizes) == 1 else ""
         raise AibError(f"no model matches {filter!r}{where}")
-    rows = [measure(name, num_classes, image_size, width, profile) for name in names]
+    given = {name: masked if name.endswith("_masked") else {} for name in names}
+    rows = [measure(name, num_classes, image_size, *form, **given[name]) for name in names]
     numbers = ("parameters", "paper, M", "mult-adds, G", "paper, G", "map")
     right = (Column(name, justify="right") for name in numbers)
     title = f"{image_size} x {image_size}, {num_classes} classes"

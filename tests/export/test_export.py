@@ -90,7 +90,7 @@ def test_the_metadata_say_what_the_outputs_are():
 SLOW = [
     (name, 32, {}) for name in ("vgg_pan", "vgg_att3", "wrn_abn", "wrn_aib_qt", "vgg_evaluator")
 ]
-SLOW += [(name, 224, {}) for name in ("vgg_aib_qt", "wrn_aib_masked", "lite0_masked")]
+SLOW += [(name, 224, {}) for name in ("vgg_aib_qt", "wrn_aib_masked", "lite2_masked")]
 SLOW += [("tiny_aib_masked", 32, {"propose": "twice"})]
 
 
