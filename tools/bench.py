@@ -139,7 +139,7 @@ def latency(
         gradcam: a model that Grad-CAM explains, beside them.
     """
     variants = make_variants(make_model(model, width, image_size), compile)
-    rows = []
+    rows: list[Rates] = []
     for batch in (1, 32):
         pixels = torch.rand(batch, 3, image_size, image_size)
         rows += summarise(time_in_turns(variants, pixels, seconds), batch)
@@ -158,7 +158,7 @@ def fast_settings(device: torch.device, batch_size: int, **more: Any) -> Setting
     """Settings with everything on for a GPU; on a CPU compiling takes longer than it saves."""
     if device.type != "cuda":
         return Settings(batch_size=batch_size, clip=2.0, accelerator="cpu", **more)
-    on = {"precision": "bf16", "channels_last": True, "compile": True, "graphs": True}
+    on: Rates = {"precision": "bf16", "channels_last": True, "compile": True, "graphs": True}
     return Settings(batch_size=batch_size, clip=2.0, accelerator="cuda", **on, **more)
 
 
@@ -281,7 +281,7 @@ def time_in_turns(variants: Variants, pixels: Tensor, seconds: float) -> dict[st
 
 def summarise(times: dict[str, list[float]], batch: int) -> list[Rates]:
     """Median and 90th percentile in milliseconds; the first median relative to each."""
-    rows = []
+    rows: list[Rates] = []
     for name, taken in times.items():
         median, p90 = np.quantile(taken, (0.5, 0.9)).tolist()
         row = {"batch": batch, "way": name, "median_ms": 1e3 * median, "p90_ms": 1e3 * p90}
