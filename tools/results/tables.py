@@ -225,7 +225,8 @@ def latency(results: Results) -> Table:
         for row in one.get("latency", {}).get("rows", ())
         if "int8" not in row["way"]
     ]
-    return table_of("Latency", rows)
+    notes = (one["note"] for one in results.benchmarks.values() if "note" in one)
+    return table_of("Latency", rows, " ".join(notes))
 
 
 def paper_errors(results: Results) -> Table:
