@@ -9,7 +9,7 @@ import warnings
 from io import TextIOWrapper
 
 from aib.config.validation import reject_unknown
-from aib.errors import AibError, AibWarning, sentence_for
+from aib.errors import AibError, sentence_for
 from aib.training.interrupt import Interrupted
 from aib.version import __version__
 
@@ -39,26 +39,11 @@ USAGE = "\n".join(
 )
 
 
-def _format_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    line: str | None = None,
-) -> str:
-    if issubclass(category, AibWarning):
-        return f"warning: {message}\n"
-    return _standard_format(message, category, filename, lineno, line)
-
-
-_standard_format = warnings.formatwarning
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # the process is ours
-        warnings.formatwarning = _format_warning
+        warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
         # Python would search all of torch for garbage, often while it is imported and once at the
         # end: for almost a second.
         gc.set_threshold(50_000)

@@ -10,6 +10,8 @@ trained again, an interrupted one is resumed. Several processes may work on the 
 GPU: each leaves out a run that another one is training.
 """
 
+import csv
+import io
 import json
 import math
 import statistics
@@ -33,7 +35,7 @@ from aib.figures.picture import save_figure
 from aib.figures.table import Table, number, table_of
 from aib.models.weights import CHECKPOINT, CONFIG, EVALUATION, WEIGHTS
 from aib.runs.files import read_metrics
-from aib.system.files import as_text, sha256, write_csv
+from aib.system.files import sha256, write_text
 from aib.training.folder import RunFolder
 from aib.training.progress import Reporter
 from aib.training.train import train, with_test_images
@@ -75,11 +77,11 @@ class SweepRun:
     def evaluation(self, folder: Path) -> Evaluation | None:
         """The evaluation of its final weights; None if the run in `folder` is not finished."""
         weights = folder / self.name / WEIGHTS
-        found = read_evaluations(folder / self.name / EVALUATION)
-        name = self.settings.own_evaluation(found)
-        if name is None or not weights.is_file() or not found[name].is_of(sha256(weights)):
+        evaluations = read_evaluations(folder / self.name / EVALUATION)
+        name = self.settings.own_evaluation(evaluations)
+        if name is None or not weights.is_file() or not evaluations[name].is_of(sha256(weights)):
             return None
-        return found[name]
+        return evaluations[name]
 
 
 def parse_grid(text: str) -> Grid:
@@ -97,10 +99,10 @@ def parse_grid(text: str) -> Grid:
 
 
 def _parse_value(name: str, hint: Any, word: str) -> Value:
-    found: list[Value] = [word]
+    candidates: list[Value] = [word]
     with suppress(ValueError):
-        found = [json.loads("null" if word.lower() == "none" else word.lower()), word]
-    for value in found:
+        candidates = [json.loads("null" if word.lower() == "none" else word.lower()), word]
+    for value in candidates:
         if fits(value, hint):
             return value
     raise AibError(f"{name} must be {describe(hint)}, not {word!r}")
@@ -125,7 +127,7 @@ def plan(base: Settings, grids: Sequence[Grid], seeds: int = 1) -> list[SweepRun
             settings = with_test_images(base.updated(**{grid.setting: value}, seed=seed))
             own = value == base.to_dict()[grid.setting]
             # A setting may be a path, which is no part of a file name.
-            text = quote(format_value(value), safe="-_+.", errors="surrogateescape")
+            text = quote(format_value(value), safe="-_+.")
             point = "base" if own else f"{grid.name}={text}"
             runs.append(SweepRun(grid.name, value, f"{point},seed={seed}", settings))
     return runs
@@ -143,7 +145,11 @@ def sweep(
     failed = [run.name for run in left if not train_one(run, folder, report())]
     rows = collect(runs, folder)
     if rows:
-        write_csv(folder / "sweep.csv", tuple(rows[0]), rows)
+        content = io.StringIO()
+        table = csv.DictWriter(content, tuple(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+        write_text(folder / "sweep.csv", content.getvalue())
         save_figure(plot(rows), folder / "sweep.png")
     return rows, failed
 
@@ -166,10 +172,10 @@ def collect(runs: Iterable[SweepRun], folder: Path) -> list[Row]:
     """A row of metrics per finished run and grid."""
     rows = []
     for run in runs:
-        if found := run.evaluation(folder):
+        if evaluation := run.evaluation(folder):
             row = {"run": run.name, "setting": run.setting, "value": run.value}
-            row |= {"seed": run.settings.seed, "split": found.split}
-            row |= {name: getattr(found, name, None) for name in METRICS}
+            row |= {"seed": run.settings.seed, "split": evaluation.split}
+            row |= {name: getattr(evaluation, name, None) for name in METRICS}
             used = [one.get("perplexity") for one in read_metrics(folder / run.name)]
             row["perplexity"] = next((value for value in reversed(used) if value), None)
             rows.append(row)
@@ -178,10 +184,10 @@ def collect(runs: Iterable[SweepRun], folder: Path) -> list[Row]:
 
 def points(rows: Iterable[Row]) -> dict[str, dict[Value, list[Row]]]:
     """The rows by setting and value."""
-    found: dict[str, dict[Value, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    grouped: dict[str, dict[Value, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        found[row["setting"]][row["value"]].append(row)
-    return found
+        grouped[row["setting"]][row["value"]].append(row)
+    return grouped
 
 
 def mean_and_std(rows: Sequence[Row], metric: str) -> tuple[float | None, float | None]:
@@ -199,10 +205,10 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     made = []
     for setting, values in points(rows).items():
         body = []
-        for value, found in values.items():
-            body.append({setting: format_value(value), "seeds": str(len(found))})
+        for value, runs in values.items():
+            body.append({setting: format_value(value), "seeds": str(len(runs))})
             for name, (title, digits, factor) in metrics.items():
-                mean, std = mean_and_std(found, name)
+                mean, std = mean_and_std(runs, name)
                 spread = f" ± {number(std, digits, factor)}" if std else ""
                 body[-1][title] = number(mean, digits, factor) + spread
         made.append(table_of(f"Against {setting}", body, note))
@@ -218,11 +224,11 @@ def plot(rows: Sequence[Row]) -> Any:
         figure = Figure(figsize=(3.2 * len(panels) + 0.6, 2.6), layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axis, (setting, values) in zip(axes, panels.items(), strict=True):
-            found = [mean_and_std(rows, "top1_error") for rows in values.values()]
+            errors = [mean_and_std(rows, "top1_error") for rows in values.values()]
             x = range(len(values))
-            bars = [std or math.nan for _, std in found]  # matplotlib leaves NaN out
-            axis.errorbar(x, [mean for mean, _ in found], yerr=bars, fmt="o-", capsize=3)
-            axis.set_xticks(x, [as_text(format_value(value)) for value in values])
+            bars = [std or math.nan for _, std in errors]  # matplotlib leaves NaN out
+            axis.errorbar(x, [mean for mean, _ in errors], yerr=bars, fmt="o-", capsize=3)
+            axis.set_xticks(x, [format_value(value) for value in values])
             axis.set_xlabel(setting)
         axes[0].set_ylabel("error, %")
     return figure

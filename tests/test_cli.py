@@ -1,6 +1,7 @@
 """The aib command: help, exit codes, errors, `aib models`."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -42,6 +43,11 @@ def test_help_lists_every_command_and_the_version_is_printed(capsys):
         ("models resnet*", "resnet*"),
         ("models --no-such-option", "no-such-option"),
         ("report", "name a run"),
+        ("explain ''", "after explain is an empty string"),  # it would be the current folder
+        ("explain a.png --out ''", "after --out is an empty string"),
+        ("export --run=", "after --run is an empty string"),
+        ("data fetch ''", "after fetch is an empty string"),
+        ("export pets_masked --backbone a:b", "no model here needs --backbone a:b"),
     ],
 )
 def test_a_wrong_word_is_named_with_the_right_one_and_without_a_traceback(
@@ -50,7 +56,7 @@ def test_a_wrong_word_is_named_with_the_right_one_and_without_a_traceback(
     monkeypatch.chdir(tmp_path)
     if "--model" in words:  # no data are loaded for a wrong model
         monkeypatch.setattr("aib.training.train.load_data", lambda *_: pytest.fail("loaded"))
-    code, out, err = run(capsys, *words.split())
+    code, out, err = run(capsys, *shlex.split(words))
     assert code == 2 and out == "" and meant in err and "Traceback" not in err
 
 
@@ -107,9 +113,9 @@ def test_a_programming_error_and_an_interrupt_are_one_line(capsys, monkeypatch, 
 
 
 def test_a_closed_pipe_is_no_error():
-    """`aib data list --json | head -1`, with a pipe that is closed before anything is written."""
+    """`aib models tiny --json | head -1`, with a pipe that is closed before anything is written."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "aib", "data", "list", "--json"],
+        [sys.executable, "-m", "aib", "models", "tiny", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

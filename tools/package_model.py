@@ -28,10 +28,10 @@ from aib.evaluation.error import evaluate, read_evaluations
 from aib.interpret.stored import RESULT
 from aib.models.weights import CONFIG, EVALUATION, WEIGHTS, read_config
 from aib.report.card import CARD, code, model_card, plain
-from aib.report.reproduce import option_words
 from aib.runs.pretrained import PACKAGED
 from aib.runs.run import open_run
 from aib.system.files import (
+    quoted,
     read_json,
     sha256,
     without_folders,
@@ -112,6 +112,19 @@ def train_command(name: str, recipe: dict[str, Any]) -> str:
     preset = PRESETS[name].recipe if name in PRESETS else {}
     changed = {k: v for k, v in recipe.items() if preset.get(k) != v}
     return " ".join(["aib", "train", *([name] if preset else []), *option_words(changed)])
+
+
+def option_words(settings: dict[str, Any]) -> list[str]:
+    """Settings as options of `aib train`."""
+    words: list[str] = []
+    for name, value in settings.items():
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [f"--{option}", *map(quoted, values)]
+    return words
 
 
 def halve(source: Path, target: Path) -> None:

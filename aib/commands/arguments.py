@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import tyro
@@ -23,8 +24,12 @@ CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 def run_command(command: str, argv: Sequence[str]) -> None:
     """Run a command with these words: its module's `main`, or else its COMMAND.
 
-    --help and errors raise SystemExit.
+    --help and errors raise SystemExit. An empty string is an error: as a path it would be the
+    current folder.
     """
+    for before, word in pairwise([command, *argv]):
+        if not word or re.fullmatch("--[a-z-]+=", word):
+            raise AibError(f"the value after {word.rstrip('=') or before} is an empty string")
     module, prog = import_module(f"aib.commands.{command}"), f"aib {command}"
     if hasattr(module, "main"):
         module.main(list(argv))

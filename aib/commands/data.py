@@ -6,45 +6,31 @@ from typing import Annotated, Any
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
-from aib.commands.arguments import print_json, wide_console
+from aib.commands.arguments import wide_console
 from aib.errors import AibError
 
 Name = Annotated[Positional[str], arg(metavar="NAME")]
 Root = Annotated[str | None, arg(metavar="FOLDER")]
 
 
-def list_(root: Root = None, json: bool = False) -> None:
+def list_(root: Root = None) -> None:
     """List the known data sets, and which are on disk.
 
     For example: aib data list --root ~/datasets
 
     Args:
         root: folder of the data sets; by default the cache ($AIB_DATA).
-        json: print JSON instead of a table.
     """
     from aib.data.files import locate, root_folder
     from aib.data.specs import SPECS
 
-    rows: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "title": spec.title,
-            "classes": spec.num_classes,
-            "image_size": spec.image_size,
-            "images": spec.sizes,
-            "location": "generated" if not spec.folders else str(locate(spec, root) or "") or None,
-        }
-        for name, spec in SPECS.items()
-    ]
-    if json:
-        print_json({"root": str(root_folder(root)), "sets": rows})
-        return
     table = Table("name", "title", "classes", "size", "images", Column("location", overflow="fold"))
-    for row in rows:
-        images = ", ".join(f"{split} {count:,}" for split, count in row["images"].items())
-        location = row["location"] or f"not on disk: aib data fetch {row['name']}"
-        size = f"{row['image_size']} px"
-        table.add_row(row["name"], row["title"], str(row["classes"]), size, images, location)
+    for name, spec in SPECS.items():
+        images = ", ".join(f"{split} {count:,}" for split, count in spec.sizes.items())
+        location = str(locate(spec, root) or f"not on disk: aib data fetch {name}")
+        location = location if spec.folders else "generated"
+        size = f"{spec.image_size} px"
+        table.add_row(name, spec.title, str(spec.num_classes), size, images, location)
     table.add_row("folder:PATH", "your own images: one sub-folder per class", "", "", "", "")
     console = wide_console()
     console.print(table)

@@ -1,13 +1,13 @@
-"""`aib models`: tables of models, of networks and of their layers."""
+"""`aib models`: the models by name, with their counts."""
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.table import Column, Table
 
 from aib.commands.arguments import print_json, wide_console
-from aib.config.options import MapStride, Propose, is_library_name
+from aib.config.options import MapStride, Propose
 from aib.config.validation import ProfileName
 from aib.errors import AibError
 from aib.figures.table import number
@@ -26,15 +26,9 @@ def models(
 ) -> None:
     """Print the models with their parameters, multiply-adds and the size of their attention map.
 
-    Of timm and torchvision: networks with the default of --at, or the layers of one network.
-
     Example: aib models "*aib*" --num-classes 100
 
     Example: aib models "lite2*" --map-stride 16
-
-    Example: aib models "timm:resnet*"
-
-    Example: aib models timm:resnet50
 
     Args:
         filter: a name or wildcard; without it the paper's twelve models.
@@ -46,37 +40,22 @@ def models(
         map_stride: pixels per position of a copy's map, 8 or 16.
         json: print JSON instead of a table.
     """
-    if not is_library_name(filter):
-        sizes = (32, 224) if image_size is None else (image_size,)
-        masked = {"propose": propose, "map_stride": map_stride}
-        found, table = named_models(filter, sizes, num_classes, masked, width, profile)
-    elif filter.endswith(":") or any(sign in filter for sign in "*?["):
-        found, table = library_networks(filter)
-    else:
-        found, table = network_layers(filter)
-    if json:
-        print_json(found)
-        return
-    wide_console().print(table, *found.get("remarks", ()), sep="\n")
-
-
-def named_models(
-    filter: str, sizes: tuple[int, ...], num_classes: int, masked: dict[str, Any], *form: Any
-) -> tuple[dict[str, Any], Table]:
-    """Models by name, with their counts, at the first image size at which some match.
-
-    `masked` are options of the masked ones, `form` width and profile of all.
-    """
     from aib.models.counts import measure, remarks
     from aib.models.registry import list_models
 
+    sizes = (32, 224) if image_size is None else (image_size,)
     matching = ((size, list_models(filter, image_size=size)) for size in sizes)
     image_size, names = next(((size, names) for size, names in matching if names), (0, []))
     if not names:
         where = f" at image_size {sizes[0]} (32 and 224 exist)" if len(sizes) == 1 else ""
         raise AibError(f"no model matches {filter!r}{where}")
-    given = {name: masked if name.endswith("_masked") else {} for name in names}
-    rows = [measure(name, num_classes, image_size, *form, **given[name]) for name in names]
+    options = {"propose": propose, "map_stride": map_stride}
+    given = {name: options if name.endswith("_masked") else {} for name in names}
+    form = num_classes, image_size, width, profile
+    rows = [measure(name, *form, **given[name]) for name in names]
+    if json:
+        print_json({"models": [asdict(row) for row in rows], "remarks": remarks(rows)})
+        return
     numbers = ("parameters", "paper, M", "mult-adds, G", "paper, G", "map")
     right = (Column(name, justify="right") for name in numbers)
     title = f"{image_size} x {image_size}, {num_classes} classes"
@@ -91,43 +70,7 @@ def named_models(
             "x".join(map(str, row.attention)) if row.attention else "-",
             row.summary,
         )
-    return {"models": [asdict(row) for row in rows], "remarks": remarks(rows)}, table
-
-
-def library_networks(filter: str) -> tuple[dict[str, Any], Table]:
-    """The networks of a library that match, with the default of `at`."""
-    from aib.models.networks.by_name import list_networks
-    from aib.models.networks.layers import default_layer
-
-    found = [{"name": name, "at": default_layer(name)} for name in list_networks(filter)]
-    if not found:
-        raise AibError(f"no network matches {filter!r}")
-    table = Table("network", "default of --at", title="networks for aib train --model")
-    for one in found:
-        table.add_row(one["name"], one["at"] or "- (name a layer)")
-    return {"networks": found}, table
-
-
-def network_layers(name: str) -> tuple[dict[str, Any], Table]:
-    """The layers of a network that may be given as `at`, with the size of their map."""
-    from aib.models.networks.by_name import build_network, preprocessing_of
-    from aib.models.networks.grid import layer_grids
-    from aib.models.networks.layers import default_layer, name_from_start
-
-    network = build_network(name)
-    policy = preprocessing_of(name, network)
-    assert policy is not None  # a library's network has one
-    size = policy.image_size
-    layers = layer_grids(network, size)
-    path = default_layer(name)
-    at = name_from_start(network, path) if path else None
-    title = f"layers of {name} for --at, images of {size} x {size}"
-    table = Table("layer", "channels", "map", "", title=title)
-    for one in layers:
-        grid, mark = "x".join(map(str, one.grid)), "default" if one.name == at else ""
-        table.add_row(one.name, str(one.channels), grid, mark)
-    found = {"network": name, "image_size": size, "at": at, "layers": list(map(asdict, layers))}
-    return found, table
+    wide_console().print(table, *remarks(rows), sep="\n")
 
 
 COMMAND = models

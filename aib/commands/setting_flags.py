@@ -2,15 +2,18 @@
 
 import ast
 import inspect
+import typing
 from collections.abc import Sequence
 from dataclasses import make_dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
+from aib.commands.arguments import CONFIG
 from aib.config.options import ModelOptions
+from aib.config.own_images import SMALL, WARM
 from aib.config.settings import Settings, setting_types
 
 GROUPS = {
@@ -41,35 +44,50 @@ def parse_settings(options: type, argv: Sequence[str], prog: str) -> tuple[Any, 
 
     Which default a setting has depends on the preset, the model and the data.
     """
-    # Both --compile and --no-compile: a preset may set either.
-    pairs = (tyro.conf.OmitArgPrefixes,)
-    parsed: Any = tyro.cli(_with_settings(options), args=list(argv), prog=prog, config=pairs)
-    flags = {word.partition("=")[0] for word in argv if word.startswith("--")}
-    given = {flag[2:].replace("-", "_").removeprefix("no_") for flag in flags}
+    # In pairs (--compile, --no-compile) the flags would double the length of the help.
+    off = {"--no-" + n.replace("_", "-"): n for n, kind in setting_types().items() if kind is bool}
+    words = [word for word in argv if word not in off]
+    parsed: Any = tyro.cli(_with_settings(options), args=words, prog=prog, config=CONFIG)
+    given = {w.partition("=")[0][2:].replace("-", "_") for w in words if w.startswith("--")}
     groups = [vars(getattr(parsed, group)) for group in GROUPS]
-    return parsed, {name: v for one in groups for name, v in one.items() if name in given}
+    found = {name: v for one in groups for name, v in one.items() if name in given}
+    return parsed, found | {off[word]: False for word in argv if word in off}
 
 
 @cache
 def _with_settings(options: type) -> type:
     """The dataclass of a command's options, with a group of flags for each group of settings."""
     helps = describe_fields(Settings) | describe_fields(ModelOptions)
-    types, defaults = setting_types(), vars(Settings()) | vars(Settings().options)
+    types = setting_types()
+    defaults, *own = (vars(s) | vars(s.options) for s in (Settings(), WARM, SMALL))
     groups: list[Any] = []
     for group, names in GROUPS.items():
         flags = []
         for name in names:
-            about = tyro.conf.arg(help=helps[name], help_behavior_hint=_default)
-            flags.append((name, Annotated[types[name], about], defaults[name]))
+            depends = any(one[name] != defaults[name] for one in own)
+            hint = "[*]" if depends else _default(defaults[name])
+            kind = types[name]
+            about = tyro.conf.arg(help=helps[name], help_behavior_hint=hint, metavar=_metavar(kind))
+            flags.append((name, Annotated[kind, about], kind is not bool and defaults[name]))
         made: Any = make_dataclass(group, flags, frozen=True)
         groups.append((group, Annotated[made, tyro.conf.arg(name=group)], made()))
     doc = {"__doc__": options.__doc__}
     return make_dataclass(options.__name__, groups, bases=(options,), frozen=True, namespace=doc)
 
 
-def _default(value: str) -> str:
+def _default(value: Any) -> str:
     """The default in the help, unless it is off or empty."""
-    return "" if value in ("None", "False", "") else f"[{value}]"
+    text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return "" if value in (None, False, ()) else f"[{text}]"
+
+
+def _metavar(kind: Any) -> str | None:
+    """What stands for the value in the help; flags take none."""
+    if typing.get_origin(kind) is Literal:
+        return "NAME"
+    if kinds := [one for one in typing.get_args(kind) if one is not type(None)]:
+        return f"{_metavar(kinds[0])}" + " ..." * (... in kinds)
+    return {bool: None, int: "INT", float: "FLOAT"}.get(kind, "TEXT")
 
 
 def describe_fields(cls: type) -> dict[str, str]:

@@ -32,8 +32,8 @@ class Options:
 
     Example: aib train --resume runs/beta02
 
-    The defaults are those without a preset. With `--data folder:PATH` alone, aib chooses model and
-    settings for this machine.
+    The defaults are those without a preset; [*] depends on the model and the data (see
+    docs/train.md). --no-NAME switches off what NAME switches on.
     """
 
     preset: Annotated[

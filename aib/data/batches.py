@@ -172,8 +172,8 @@ class Batches:
     ) -> Iterator[Batch]:
         size, on_device = self.data.preprocessing.image_size, move(index, self.device).split(sizes)
         stored, boxes = (
-            known.to(self.device) if objects and known is not None else None
-            for known in (self.data.objects, self.data.boxes)
+            part.to(self.device) if objects and part is not None else None
+            for part in (self.data.objects, self.data.boxes)
         )
         for on_host, rows, u in zip(index.split(sizes), on_device, uniform, strict=True):
             stored_images, chosen = self._images, rows

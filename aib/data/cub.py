@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from aib.data.files import check_count, inside, read_table, require
+from aib.data.files import check_count, read_table, require
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.specs import CUB200
 
@@ -27,7 +27,7 @@ def read(split: str, *, root: str | None = None, crop: bool = False) -> ImageSet
     )
     indices = torch.tensor([int(labels[i]) - 1 for i in chosen])
     corners[:, 2:] += corners[:, :2]  # left, top, width, height -> left, top, right, bottom
-    files = tuple(inside(folder / "images", paths[i]) for i in chosen)
+    files = tuple(folder / "images" / paths[i] for i in chosen)
     objects = _segmentations(folder, [paths[i] for i in chosen])
     # '001.Black_footed_Albatross' -> 'Black_footed_Albatross'
     names = (name.split(".", 1)[-1] for name in read_table(folder / "classes.txt").values())
@@ -40,7 +40,7 @@ def read(split: str, *, root: str | None = None, crop: bool = False) -> ImageSet
 def _segmentations(folder: Path, names: list[str]) -> tuple[Path | None, ...]:
     """The mask of each image, None where it is missing; empty without any."""
     for base in (folder / "segmentations", folder.parent / "segmentations"):
-        files = [inside(base, name).with_suffix(".png") for name in names]
+        files = [(base / name).with_suffix(".png") for name in names]
         objects = tuple(path if path.is_file() else None for path in files)
         if any(objects):
             return objects

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from threading import Lock
 from typing import IO, Any, Literal, TypeVar
 
 import numpy as np
@@ -23,7 +22,8 @@ FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 T = TypeVar("T")
 Resize = Literal["squash", "crop"]  # see Preprocessing.resize
 
-_warnings_lock = Lock()
+# Pillow warns about images below our own limit.
+warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 
 
 def open_rgb(path: Path, *, reduce: int = 0, max_pixels: int = MAX_PIXELS) -> Image.Image:
@@ -81,18 +81,15 @@ def _open(path: Path, decode: Callable[[Image.Image], T], max_pixels: int = MAX_
     except FileNotFoundError as error:
         raise AibError(f"{path} does not exist") from error
     except UnidentifiedImageError as error:
-        known = ", ".join(FORMATS)
-        raise AibError(f"{path} is not an image of any known format ({known})") from error
+        formats = ", ".join(FORMATS)
+        raise AibError(f"{path} is not an image of any known format ({formats})") from error
     except Exception as error:  # damaged bytes can raise any exception in a decoder
         raise AibError(f"{path} cannot be read as an image ({first_line(error)})") from error
 
 
 def _header(file: IO[bytes], max_pixels: int) -> Image.Image:
     """The image before it is decoded; an error for one that is too large or too small."""
-    # Pillow warns about images below our own limit. catch_warnings is not thread-safe.
-    with _warnings_lock, warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        image = Image.open(file, formats=FORMATS)
+    image = Image.open(file, formats=FORMATS)
     width, height = image.size
     if width * height > max_pixels:
         raise Image.DecompressionBombError

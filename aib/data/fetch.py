@@ -46,9 +46,11 @@ def _download(archive: Archive, folder: Path) -> Path:
     """Download one file; pooch checks its hash."""
     pooch.get_logger().setLevel(logging.WARNING)
     bar = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)
-    known = f"md5:{archive.md5}"
+    checksum = f"md5:{archive.md5}"
     try:
-        return Path(pooch.retrieve(archive.url, known, archive.file_name, folder, downloader=bar))
+        return Path(
+            pooch.retrieve(archive.url, checksum, archive.file_name, folder, downloader=bar)
+        )
     except ValueError as error:  # what pooch raises for a wrong checksum
         raise AibError(f"{archive.url} is not the published file, its checksum differs") from error
     except Exception as error:  # requests and urllib3 raise many kinds

@@ -63,13 +63,6 @@ def read_table(path: Path) -> dict[str, str]:
     return {row[0]: row[1].strip() for row in rows}
 
 
-def inside(folder: Path, name: str) -> Path:
-    """The file of this name in the folder; an error for a name that leads out of it."""
-    if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise AibError(f"a table of {folder.parent} names '{name}', outside its folder")
-    return folder / name
-
-
 def check_count(spec: Spec, split: str, count: int) -> None:
     """Warn if a split does not have its official size."""
     if count != spec.sizes[split]:

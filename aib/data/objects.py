@@ -52,8 +52,8 @@ def from_grey(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def from_trimap(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """A trimap: 1 is the object, 2 the background, 3 the border between them."""
-    known = np.where(values == 1, 1, IGNORED)
-    return np.where(values == 2, 0, known).astype(np.uint8)
+    objects = np.where(values == 1, 1, IGNORED)
+    return np.where(values == 2, 0, objects).astype(np.uint8)
 
 
 def from_user(values: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils.data import Subset
+from torch.utils.data import DataLoader, IterableDataset, Subset
 
 from aib.data.decode import to_image
 from aib.data.decoded import SCALE
@@ -30,6 +30,9 @@ def as_images(
     preprocessing: what the user says instead.
     split: of a data set that is named, such as `folder:photos`.
     """
+    if isinstance(data, DataLoader) and not isinstance(data.dataset, IterableDataset):
+        # What it samples, each image once; its batches may be augmented or normalised.
+        data = Subset(data.dataset, sorted({*data.sampler}))
     if isinstance(data, Subset) and isinstance(data.dataset, ImageSet):  # as of random_split
         data = data.dataset.subset(torch.as_tensor(data.indices).long())
     if isinstance(data, str):
@@ -43,7 +46,7 @@ def as_images(
     if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
         raise AibError(
             "the data must be an ImageSet, a name such as folder:PATH, (images, labels), or a "
-            "map-style Dataset of (image, label)"
+            "map-style Dataset of (image, label) or its DataLoader"
         )
     return _read(data, preprocessing or model, num_classes, split)
 

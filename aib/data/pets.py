@@ -2,7 +2,7 @@
 
 import torch
 
-from aib.data.files import check_count, inside, read_table, require
+from aib.data.files import check_count, read_table, require
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.objects import from_trimap
 from aib.data.specs import PETS
@@ -21,9 +21,9 @@ def read(split: str, *, root: str | None = None) -> ImageSet:
     rows = {image: row for table in tables.values() for image, row in table.items()}
     classes = {image: int(row.split()[0]) for image, row in rows.items()}
     names = dict(sorted((label, image.rsplit("_", 1)[0]) for image, label in classes.items()))
-    trimaps = [inside(annotations / "trimaps", f"{image}.png") for image in chosen]
+    trimaps = [annotations / "trimaps" / f"{image}.png" for image in chosen]
     objects = tuple(path if path.is_file() else None for path in trimaps)
-    images = tuple(inside(folder / "images", f"{image}.jpg") for image in chosen)
+    images = tuple(folder / "images" / f"{image}.jpg" for image in chosen)
     files = ImageFiles(images, objects=objects if any(objects) else (), object_values=from_trimap)
     labels = torch.tensor([classes[image] - 1 for image in chosen])
     keys = tuple(f"{image}.jpg" for image in chosen)

@@ -7,16 +7,12 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from aib.config.validation import (
-    Count,
-    Positive,
-    Rule,
-    check_fields,
-    parse_json,
-)
+from aib.config.validation import Positive, Rule, check_fields, parse_json
 from aib.data.decode import Resize
 from aib.errors import AibError
 
+# A config from elsewhere may not ask for all memory.
+SIDE = Rule("from 1 to 8192", lambda side: 1 <= side <= 8192)
 THREE = Rule("(three in all)", lambda values: len(values) == 3)
 ROUNDING = 1e-3  # how far an interpolation in half precision may exceed the range 0..1
 
@@ -25,7 +21,7 @@ ROUNDING = 1e-3  # how far an interpolation in half precision may exceed the ran
 class Preprocessing:
     """Image size, normalisation and class names of the data that a model was made for."""
 
-    image_size: Count = 32
+    image_size: Annotated[int, SIDE] = 32
     # squash: both sides to image_size, the aspect ratio changes (nothing is cut off);
     # crop: the short side to image_size, then the centre square.
     resize: Resize = "squash"

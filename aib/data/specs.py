@@ -172,8 +172,8 @@ SPECS = {spec.name: spec for spec in _ALL}
 
 def spec_of(name: str) -> Spec:
     """The spec of a data set; an error names the closest ones."""
-    known = [*SPECS, "folder:PATH"]
-    if name not in known and Path(name).is_dir():
+    names = [*SPECS, "folder:PATH"]
+    if name not in names and Path(name).is_dir():
         raise AibError(f"there is no data set '{name}'; the images in that folder: folder:{name}")
-    reject_unknown([name], known, "there is no data set", "aib data list")
+    reject_unknown([name], names, "there is no data set", "aib data list")
     return SPECS[name]

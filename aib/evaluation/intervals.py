@@ -50,16 +50,16 @@ class FlatResults:
     @classmethod
     def from_flat(cls, values: Flat) -> Self:
         """Read the fields that are there."""
-        found: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for one in fields(cls):  # type: ignore[arg-type]
             if one.type == dict[float, Estimate]:
-                found[one.name] = _by_threshold(values, f"{one.name}_")
+                arguments[one.name] = _by_threshold(values, f"{one.name}_")
             elif one.name in values:
                 value = values[one.name]
                 is_estimate = one.type in (Estimate, Estimate | None)
                 plain = value if isinstance(value, list) else finite_or_none(value)
-                found[one.name] = Estimate.read(values, one.name) if is_estimate else plain
-        return cls(**found)
+                arguments[one.name] = Estimate.read(values, one.name) if is_estimate else plain
+        return cls(**arguments)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; what is None is left out."""
@@ -162,6 +162,6 @@ def defined_means(columns: Mapping[str, Tensor], *, seed: int = 0) -> dict[str, 
     """By name, the mean over the images that define it, of [N] with NaN for the others."""
     parts = {name: (v.nan_to_num(), (~v.isnan()).double()) for name, v in columns.items()}
     return {
-        name: replace(found, undefined=int(columns[name].isnan().sum()))
-        for name, found in ratio_estimates(parts, seed=seed).items()
+        name: replace(estimate, undefined=int(columns[name].isnan().sum()))
+        for name, estimate in ratio_estimates(parts, seed=seed).items()
     }

@@ -39,16 +39,16 @@ def check(model: Classifier, run: Runner) -> Check:
     eager, pixels = OnePass(model), example_pixels(model.preprocessing.image_size)
     expected = eager(pixels)
     parts = [run(batch) for batch in pixels.split(BATCHES)]
-    found = {name: torch.cat([part[name] for part in parts]) for name in expected}
+    outputs = {name: torch.cat([part[name] for part in parts]) for name in expected}
     other_level = 0
     if model.quantizer is not None:
         x = eager.normalise(pixels)
-        tied = is_tie(model, x, expected["map"], found["map"])
+        tied = is_tie(model, x, expected["map"], outputs["map"])
         other_level = int(tied.sum())
         # Where rounding decides between two anchors, PyTorch decides under the file's map.
-        given = torch.where(tied, found["map"], expected["map"])
-        expected |= eager.outputs(x, attention_map=given)
-    differences = {name: float((found[name] - v).abs().max()) for name, v in expected.items()}
+        attention_map = torch.where(tied, outputs["map"], expected["map"])
+        expected |= eager.outputs(x, attention_map=attention_map)
+    differences = {name: float((outputs[name] - v).abs().max()) for name, v in expected.items()}
     for name, difference in differences.items():
         limit = TOLERANCE * max(1.0, float(expected[name].abs().max()))
         if not difference <= limit:
@@ -70,13 +70,13 @@ def milliseconds(run: Runner | OnePass, pixels: Tensor, calls: int = 5) -> float
     return statistics.median(times)
 
 
-def is_tie(model: Classifier, x: Tensor, expected: Tensor, found: Tensor) -> Tensor:
+def is_tie(model: Classifier, x: Tensor, expected: Tensor, actual: Tensor) -> Tensor:
     """Where the file took another anchor, and both are equally near but for rounding."""
     attention = model(x, deterministic=True).attention
     assert attention is not None and model.quantizer is not None
-    is_anchor = (found.unsqueeze(-1) - model.quantizer.anchors).abs().amin(-1) <= TOLERANCE
-    farther = (attention.mu - found).abs() - (attention.mu - expected).abs()
-    return (found != expected) & is_anchor & (farther <= 2 * TOLERANCE)
+    is_anchor = (actual.unsqueeze(-1) - model.quantizer.anchors).abs().amin(-1) <= TOLERANCE
+    farther = (attention.mu - actual).abs() - (attention.mu - expected).abs()
+    return (actual != expected) & is_anchor & (farther <= 2 * TOLERANCE)
 
 
 def example_pixels(size: int) -> Tensor:

@@ -44,15 +44,15 @@ class OnePass(nn.Module):
     def outputs(self, x: Tensor, attention_map: Tensor | None = None) -> dict[str, Tensor]:
         """The outputs for normalised images, with the model's map or a given one."""
         out: Output = self.model(x, deterministic=True, attention_map=attention_map)
-        found = {"logits": out.logits}
+        outputs = {"logits": out.logits}
         if out.attention is None:
-            return found
+            return outputs
         if isinstance(self.model, Masked) and out.mask is not None:
-            found["map"], found["bits"] = out.mask[0], self.model.pixel_bits(x, out.mask)[0]
-        found["map" if out.mask is None else "attention"] = out.attention.a_q[0]
+            outputs["map"], outputs["bits"] = out.mask[0], self.model.pixel_bits(x, out.mask)[0]
+        outputs["map" if out.mask is None else "attention"] = out.attention.a_q[0]
         if out.attention.sigma is not None:
-            found["sigma"] = out.attention.sigma
-        return found
+            outputs["sigma"] = out.attention.sigma
+        return outputs
 
     def normalise(self, pixels: Tensor) -> Tensor:
         return normalise(pixels, self.mean, self.std)

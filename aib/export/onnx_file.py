@@ -55,8 +55,8 @@ def open_onnx(content: bytes) -> Runner:
     names = [output.name for output in session.get_outputs()]
 
     def run(pixels: Tensor) -> dict[str, Tensor]:
-        found = session.run(names, {INPUT: pixels.numpy()})
-        return dict(zip(names, map(torch.from_numpy, found), strict=True))
+        values = session.run(names, {INPUT: pixels.numpy()})
+        return dict(zip(names, map(torch.from_numpy, values), strict=True))
 
     return run
 

@@ -1,0 +1,4 @@
+"""Pictures and charts: maps over images, panels, grids, SVG for pages. Knows no model.
+
+`picture.py` draws with Pillow, `embed.py` with matplotlib.
+"""

@@ -59,8 +59,8 @@ def _pixels(image: Any) -> Picture:
         image = image.detach().cpu().movedim(0, -1).numpy()
     array = np.asarray(image)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
-        wanted = "uint8 [H,W,3], or a tensor [3,H,W]"
-        raise AibError(f"an image must be {wanted}, not {array.dtype} {list(array.shape)}")
+        expected = "uint8 [H,W,3], or a tensor [3,H,W]"
+        raise AibError(f"an image must be {expected}, not {array.dtype} {list(array.shape)}")
     return array
 
 

@@ -4,15 +4,15 @@ Drawn with Pillow: matplotlib takes a second to import and to draw them.
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from aib.figures.fonts import text_font
 from aib.figures.overlay import MAP_COLORS, Array, color_table, colored, overlay
 from aib.system.files import write_whole
 
@@ -157,9 +157,16 @@ def _resized(picture: Array, size: tuple[int, int]) -> Image.Image:
 
 def _draw_text(text: str, size: int, *, bold: bool = False, color: str = TEXT) -> Image.Image:
     """Lines of text on white, centred."""
-    font = text_font(size, text, bold=bold)
+    font = text_font(size, bold)
     ink = ImageDraw.Draw(Image.new("RGB", (1, 1)))
     _, _, width, height = ink.multiline_textbbox((0, 0), text, font)
     picture = Image.new("RGB", (max(1, int(width) + 1), max(1, int(height) + 1)), "white")
     ImageDraw.Draw(picture).multiline_text((0, 0), text, color, font, align="center")
     return picture
+
+
+@cache
+def text_font(size: int, bold: bool) -> ImageFont.FreeTypeFont:
+    """DejaVu Sans, which comes with matplotlib. To import matplotlib takes half a second."""
+    folder = Path(str(find_spec("matplotlib").origin)).parent  # type: ignore[union-attr]
+    return ImageFont.truetype(folder / f"mpl-data/fonts/ttf/DejaVuSans{'-Bold' * bold}.ttf", size)

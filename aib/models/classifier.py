@@ -146,22 +146,21 @@ class Classifier(nn.Module):
 
     def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
         """The explanation in this model's output for images x."""
-        found = Explanation(
+        explanation = Explanation(
             probabilities=out.average(get_profile(self.profile).averaging).softmax(-1),
             size=(x.shape[2], x.shape[3]),
             class_names=self.preprocessing.class_names,
             samples=samples,
-            sample_probabilities=out.sample_logits.float().softmax(-1).flatten(0, 1),
         )
         if out.latent is not None:  # averaged over the attention samples
             kl = kl_to_standard_normal(out.latent.mu, out.latent.sigma)  # [S,B]
-            found = replace(found, kl_bits=nats_to_bits(kl).mean(0))
+            explanation = replace(explanation, kl_bits=nats_to_bits(kl).mean(0))
         if out.attention is None:
-            return found
+            return explanation
         mean_map, levels = self.mean_map(out.attention)
         anchors = None if self.quantizer is None else self.quantizer.anchors.detach().sort().values
         return replace(
-            found,
+            explanation,
             method="own",
             map=mean_map,
             sigma=out.attention.sigma,

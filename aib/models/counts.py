@@ -64,9 +64,9 @@ def measure(
 
 def remarks(rows: list[Row]) -> list[str]:
     """Notes on why some counts differ from the paper's."""
-    shown = [(row.name, row.image_size) for row in rows if row.paper_parameters is not None]
+    compared = [(row.name, row.image_size) for row in rows if row.paper_parameters is not None]
     return [
         note
         for (model, sizes), note in REMARKS.items()
-        if any(name.startswith(model) and size in sizes for name, size in shown)
+        if any(name.startswith(model) and size in sizes for name, size in compared)
     ]

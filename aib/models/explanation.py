@@ -51,7 +51,6 @@ class Explanation:
     class_names: tuple[str, ...] = ()
     samples: str = "deterministic"  # "4x12": attention x latent samples
     seed: int | None = None  # of the samples
-    sample_probabilities: Tensor | None = None  # [S*M,B,C]
     kl_bits: Tensor | None = None  # [B], KL of the latent to its prior
     unsure_below: float | None = None  # a calibrated probability; None before `calibrated`
 
@@ -98,14 +97,6 @@ class Explanation:
         return math.log2(self.probabilities.shape[-1])
 
     @property
-    def disagreement_bits(self) -> Tensor | None:
-        """[B], H(mean p) - mean H(p): 0 where all samples agree, however unsure they are."""
-        each = self.sample_probabilities
-        if each is None or len(each) < 2:
-            return None
-        return (entropy_bits(each.mean(0)) - entropy_bits(each).mean(0)).clamp_min(0)
-
-    @property
     def unsure(self) -> Tensor:
         """[B], whether the decision may well be wrong: by the calibration, or by the entropy."""
         if self.unsure_below is not None:
@@ -122,14 +113,10 @@ class Explanation:
         """With probabilities at a calibration's temperature, unsure where it says so."""
         if calibration is None:
             return self
-        each = self.sample_probabilities
+        tiny = torch.finfo(self.probabilities.dtype).tiny
+        logits = self.probabilities.clamp_min(tiny).log() / calibration.temperature
         return replace(
-            self,
-            probabilities=_at_temperature(self.probabilities, calibration.temperature),
-            sample_probabilities=(
-                None if each is None else _at_temperature(each, calibration.temperature)
-            ),
-            unsure_below=calibration.unsure_below,
+            self, probabilities=logits.softmax(-1), unsure_below=calibration.unsure_below
         )
 
     def names(self) -> list[str]:
@@ -206,8 +193,6 @@ class Explanation:
         parts: dict[str, Any] = {
             n: v[one] for n in PER_IMAGE if (v := getattr(self, n)) is not None
         }
-        if self.sample_probabilities is not None:
-            parts["sample_probabilities"] = self.sample_probabilities[:, one]
         return replace(self, **parts)
 
     def draw(self, image: int = 0) -> Image.Image:
@@ -229,12 +214,6 @@ def _to_cpu(value: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
     return value.detach().float().cpu() if value.is_floating_point() else value.cpu()
-
-
-def _at_temperature(probabilities: Tensor, temperature: float) -> Tensor:
-    """Probabilities as if the logits were divided by the temperature."""
-    logs = probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
-    return (logs / temperature).softmax(-1)
 
 
 def entropy_bits(probabilities: Tensor) -> Tensor:

@@ -197,20 +197,20 @@ def create_model(
 
     `image_size` picks the family, 32 or 224; either then takes other sizes as well.
     """
-    given = (options or ModelOptions()).updated(**changes)
+    requested = (options or ModelOptions()).updated(**changes)
     entry = find_entry(name)
     if image_size not in entry.sizes:
         sizes = " or ".join(map(str, entry.sizes))
         raise AibError(f"{name} exists for image_size {sizes}, not {image_size}")
     check_classes(num_classes)
     make_parts = BACKBONES[entry.backbone, image_size]
-    if given.pool_size and make_parts is not vgg16:
+    if requested.pool_size and make_parts is not vgg16:
         raise AibError(f"{name} at {image_size} x {image_size} has no pool_size; VGG at 224 has")
-    parts = make_parts(given)
-    chosen = _with_defaults(given, entry, parts)
+    parts = make_parts(requested)
+    chosen = _with_defaults(requested, entry, parts)
     model = entry.build(num_classes, chosen, parts)
-    unused = _unused_options(name, model, given)
-    init_weights(model, get_profile(given.profile).initialisation.get(entry.backbone, "he"))
+    unused = _unused_options(name, model, requested)
+    init_weights(model, get_profile(requested.profile).initialisation.get(entry.backbone, "he"))
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
     if preprocessing is None and parts.statistics:
         mean, std = parts.statistics
@@ -236,7 +236,7 @@ def _with_defaults(options: ModelOptions, entry: Entry, parts: Parts) -> ModelOp
     )
 
 
-def _unused_options(name: str, model: Classifier, given: ModelOptions) -> dict[str, Any]:
+def _unused_options(name: str, model: Classifier, requested: ModelOptions) -> dict[str, Any]:
     """The defaults of the options that the model has no use for; giving one is an error."""
     kinds = {type(layer) for layer in model.modules()}
     there = {
@@ -248,7 +248,7 @@ def _unused_options(name: str, model: Classifier, given: ModelOptions) -> dict[s
         "pixel noise": model.takes_mask,
     }
     unused = {n: getattr(ModelOptions(), n) for n, need in OPTION_NEEDS.items() if not there[need]}
-    for option in given.changed():
+    for option in requested.changed():
         if option in unused:
             raise AibError(f"{name} has no {OPTION_NEEDS[option]}: {option} changes nothing")
     return unused

@@ -78,8 +78,8 @@ def read_any(path: Path) -> dict[str, Tensor]:
     if path.suffix not in READERS:
         raise AibError(f"{path} cannot be read: weights are {', '.join(READERS)} files")
     try:
-        found = dict(READERS[path.suffix](path))
-        return {name: torch.as_tensor(value) for name, value in found.items()}
+        weights = dict(READERS[path.suffix](path))
+        return {name: torch.as_tensor(value) for name, value in weights.items()}
     except Exception as error:  # a damaged file raises any kind
         # torch's own sentence advises to run the file's code.
         reason = "damaged, or no tensors alone" if path.is_file() else first_line(error)
@@ -119,9 +119,9 @@ def _count(keys: list[str], what: str) -> str:
     return f"{len(keys)} {what} ({keys[0]} first)" if keys else f"0 {what}"
 
 
-def shapes(name: str, saved: Tensor, wanted: Tensor) -> str:
+def shapes(name: str, saved: Tensor, expected: Tensor) -> str:
     """How a tensor of a file differs from the model's, for errors."""
-    return f"{name} is {list(saved.shape)} in the file and {list(wanted.shape)} in the model"
+    return f"{name} is {list(saved.shape)} in the file and {list(expected.shape)} in the model"
 
 
 def weights_sha256(model: nn.Module) -> str:

@@ -1,1 +1,4 @@
-"""HTML pages about runs and sweeps: charts, tables, maps, how to reproduce."""
+"""What is written about a run for readers: the HTML page, and the model card on the Hub.
+
+`gather.py` reads what train, eval and interpret wrote; nothing is measured here.
+"""

@@ -11,7 +11,7 @@ from aib.evaluation.error import Evaluation
 from aib.interpret.stored import stored_verdict
 from aib.models.classifier import needs_backbone
 from aib.runs.run import Run
-from aib.system.files import as_text, without_folders
+from aib.system.files import without_folders
 
 CARD, PICTURE = "README.md", "maps.png"
 TRUST = {
@@ -35,7 +35,7 @@ def model_card(
 
     `results` are named by what was evaluated; `metadata` is for the card's header.
     """
-    model, found = run.model, stored_verdict(run)
+    model, stored = run.model, stored_verdict(run)
     head = ModelCardData(library_name="aib", pipeline_tag="image-classification", **metadata)
     backbone = ""
     if needs_backbone(model.recipe):
@@ -50,9 +50,9 @@ def model_card(
         class_names=model.preprocessing.class_names,
         backbone=backbone,
         data=data,
-        verdict=found.verdict.name if found else "",
-        reasons=without_folders(f"{found.verdict.text} {found.line}") if found else "",
-        trust=TRUST.get(found.verdict.name, NO_TRUST) if found else NO_TRUST,
+        verdict=stored.verdict.name if stored else "",
+        reasons=without_folders(f"{stored.verdict.text} {stored.line}") if stored else "",
+        trust=TRUST.get(stored.verdict.name, NO_TRUST) if stored else NO_TRUST,
         rows=[_row(name, e) for name, e in results.items()],
         notes=notes,
         picture=PICTURE if picture else "",
@@ -67,7 +67,7 @@ def _row(name: str, e: Evaluation) -> list[str]:
 
 def plain(text: str) -> str:
     """Escape text so that Markdown shows it as it is, on one line."""
-    return re.sub(r"[\\`*<>\[\]&~|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(as_text(text).split()))
+    return re.sub(r"[\\`*<>\[\]&~|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
 
 
 def code(text: str) -> str:

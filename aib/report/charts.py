@@ -81,11 +81,11 @@ def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) ->
     ]
 
 
-def reliability_chart(found: CalibrationBins) -> Chart:
+def reliability_chart(bins: CalibrationBins) -> Chart:
     """Accuracy against confidence."""
-    edges = np.linspace(0, 100, len(found.images) + 1)
-    accuracy = [100 * value for value in found.accuracy]
-    texts = (f"{n} images, {a:.1f}% right" for n, a in zip(found.images, accuracy, strict=True))
+    edges = np.linspace(0, 100, len(bins.images) + 1)
+    accuracy = [100 * value for value in bins.accuracy]
+    texts = (f"{n} images, {a:.1f}% right" for n, a in zip(bins.images, accuracy, strict=True))
     with page_style():
         axis = _axes("confidence, %", "accuracy, %")
         axis.bar(edges[:-1], accuracy, 0.93 * np.diff(edges), align="edge", alpha=0.75)

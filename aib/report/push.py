@@ -3,9 +3,8 @@
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from huggingface_hub import EvalResult, HfApi
+from huggingface_hub import HfApi
 
 from aib.config.settings import MACHINE
 from aib.errors import AibError
@@ -87,9 +86,9 @@ def write_upload(
         RESULT: study,
         SPLIT: read_json(run.folder / SPLIT),
     }
-    for name, found in files.items():
-        if found:
-            write_json(folder / name, without_folders(found, keep=NAMED))
+    for name, content in files.items():
+        if content:
+            write_json(folder / name, without_folders(content, keep=NAMED))
     copied = {WEIGHTS: WEIGHTS, METRICS: METRICS}
     if picture and study.get("weights_sha256") == run.checksum:  # not maps of other weights
         copied[PICTURE] = str(MAPS)
@@ -98,24 +97,5 @@ def write_upload(
             shutil.copyfile(run.folder / path, folder / name)
     results = {without_folders(describe_evaluation(name, e)): e for name, e in evaluations.items()}
     has_picture = (folder / PICTURE).is_file()
-    card = model_card(run, repo, data, results, _metadata(run, repo, license), picture=has_picture)
+    card = model_card(run, repo, data, results, {"license": license}, picture=has_picture)
     write_text(folder / CARD, card)
-
-
-def _metadata(run: Run, repo: str, license: str | None) -> dict[str, Any]:
-    """What the Hub itself reads: the license, and the accuracy on the run's own data."""
-    evaluations = run.evaluations()
-    own = run.settings.own_evaluation(evaluations) if run.settings else None
-    if own is None:
-        return {"license": license}
-    e = evaluations[own]
-    result = EvalResult(
-        task_type="image-classification",
-        dataset_type=without_folders(e.data),
-        dataset_name=without_folders(own.removesuffix(f" {e.split}")),
-        dataset_split=e.split,
-        metric_type="accuracy",
-        metric_value=round(1 - e.top1_error / 100, 6),
-    )
-    name = repo.rpartition("/")[2]
-    return {"license": license, "model_name": name, "eval_results": [result]}

@@ -17,7 +17,6 @@ from aib.interpret.measured import Information
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.report.charts import reliability_chart, training_charts
 from aib.report.content import RunContent
-from aib.report.reproduce import training_command
 from aib.version import __version__
 
 CAPTIONS = {
@@ -94,7 +93,7 @@ def _parts(run: RunContent) -> dict[str, Any]:
         "training": training_charts(
             run.metrics, exact_kl=s is None or PROFILES[s.options.profile].exact_kl
         ),
-        "commands": [made.get("command") or (s and training_command(s))],
+        "commands": [made.get("command")],
         "facts": [f"{name} {made[key]}" for key, name in VERSIONS.items() if made.get(key)],
     }
     if s:

@@ -1,1 +1,4 @@
-"""Run folders: settings, split, weights, evaluations; models of the package and the Hub."""
+"""Run folders: settings, split, weights, evaluations; models of the package and the Hub.
+
+`pretrained.py` loads a model, `run.py` opens a run with its images.
+"""

@@ -38,10 +38,10 @@ def read_settings(folder: Path) -> Settings:
 def read_held_out(folder: Path) -> list[str | int] | None:
     """Keys of the images that a run held out of its training images; None without any."""
     path = folder / SPLIT
-    found = read_json(path)
-    if found is None:
+    split = read_json(path)
+    if split is None:
         return None
-    keys = found.get("held_out")
+    keys = split.get("held_out")
     if not isinstance(keys, list) or not all(isinstance(key, str | int) for key in keys):
         raise AibError(f"{path} does not hold the list of the images that were held out")
     return keys

@@ -21,6 +21,7 @@ from aib.models.registry import create_model
 from aib.models.weights import (
     CHECKPOINT,
     CONFIG,
+    LOCK,
     WEIGHTS,
     how_to_resume,
     load_tensors,
@@ -29,7 +30,7 @@ from aib.models.weights import (
     tensor_shapes,
 )
 from aib.runs.download import fetch_model, is_address
-from aib.system.memory import check_image_memory
+from aib.system.files import locked
 
 PACKAGED = Path(__file__).parents[1] / "pretrained_models"
 
@@ -53,7 +54,6 @@ def from_pretrained(
     config = read_config(path)
     recipe = config["model"]
     preprocessing = Preprocessing.from_dict(config["preprocessing"], path)
-    check_image_memory(preprocessing.image_size, path)
     _check_sizes(recipe, tensor_shapes(weights), path)
     model = _rebuild(recipe, backbone, path)
     model.preprocessing = preprocessing
@@ -73,12 +73,12 @@ def find_model(run: Path | None) -> Path:
 
     A folder comes before a packaged model of that name; `hf:owner/name` stays as it is.
     """
-    known = packaged_models()
+    packaged = packaged_models()
     if run is not None:
-        return run if (run / CONFIG).is_file() else known.get(str(run), run)
-    if not known:
+        return run if (run / CONFIG).is_file() else packaged.get(str(run), run)
+    if not packaged:
         raise AibError("no pretrained model is packaged with this version: name one with --run")
-    return next(iter(known.values()))
+    return next(iter(packaged.values()))
 
 
 def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Path) -> None:
@@ -101,19 +101,17 @@ def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Pat
         value = recipe.get(key)
         if isinstance(value, int) and value > limit:
             raise AibError(f"{path} does not fit its weights: {key} is {value}, above {limit}")
-    if isinstance(size := recipe.get("image_size"), int):
-        check_image_memory(size, path)
 
 
 def _locate(source: str | Path) -> Path:
     """The folder with config and weights."""
-    folder, packaged = Path(source), packaged_models()
-    if str(source) in packaged and not (folder / CONFIG).is_file():
-        return packaged[str(source)]
+    folder = find_model(Path(source))
     if folder.is_dir():
-        if (folder / CHECKPOINT).is_file() and not (folder / WEIGHTS).is_file():
-            how = how_to_resume(folder)
-            raise AibError(f"{folder} is in training, or was interrupted: then resume with {how}")
+        if (folder / LOCK).is_file() and not (folder / WEIGHTS).is_file():
+            with locked(folder / LOCK, f"{folder} is being trained: wait for its end", keep=True):
+                how = how_to_resume(folder)
+            if (folder / CHECKPOINT).is_file():
+                raise AibError(f"{folder} is an interrupted run: resume it with {how}")
         for name in (CONFIG, WEIGHTS):
             if not (folder / name).is_file():
                 raise AibError(f"{folder} has no {name}; it is not a saved aib model")
@@ -121,7 +119,7 @@ def _locate(source: str | Path) -> Path:
     if len(folder.parts) == 1 and not is_address(source):
         raise AibError(
             f"no folder {str(source)!r} here, and no packaged model of that name "
-            f"({', '.join(packaged)}); a model of the Hub is named owner/name"
+            f"({', '.join(packaged_models())}); a model of the Hub is named owner/name"
         )
     try:
         return fetch_model(source)
@@ -171,11 +169,11 @@ def _build(make: Callable[..., Classifier], arguments: dict[str, Any], path: Pat
         raise AibError(f"{path} describes a model that cannot be built: {reason}") from error
 
 
-def _check_same_form(saved: dict[str, Any], given: dict[str, Any], path: Path) -> None:
+def _check_same_form(saved: dict[str, Any], passed: dict[str, Any], path: Path) -> None:
     """Raise an error where a model differs from the config, also in what has no weights."""
-    for key in sorted({*saved, *given}):
-        if saved.get(key) != given.get(key):
+    for key in sorted({*saved, *passed}):
+        if saved.get(key) != passed.get(key):
             raise AibError(
                 f"{path} describes another model than the one passed: {key} is {saved.get(key)!r} "
-                f"in the file and {given.get(key)!r} in the model"
+                f"in the file and {passed.get(key)!r} in the model"
             )

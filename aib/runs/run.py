@@ -46,10 +46,10 @@ class Run:
 
     def evaluations(self) -> dict[str, Evaluation]:
         """Evaluations of these weights by name; of the Hub's models also those made here."""
-        found = read_evaluations(self.folder / EVALUATION)
+        evaluations = read_evaluations(self.folder / EVALUATION)
         if self.repo:
-            found |= read_evaluations(self.output / EVALUATION)
-        return {name: e for name, e in found.items() if e.is_of(self.checksum)}
+            evaluations |= read_evaluations(self.output / EVALUATION)
+        return {name: e for name, e in evaluations.items() if e.is_of(self.checksum)}
 
     @property
     def name(self) -> str:
@@ -147,14 +147,17 @@ def open_runs(
     `backbone` names the function that makes the network of those that need one.
     """
     repos = [parse_address(one)[0] if is_address(one) else None for one in folders]
-    found = [fetch_model(one, extras=RECORDS) if is_address(one) else one for one in folders]
-    if len({folder.resolve() for folder in found}) < len(found):
+    local = [fetch_model(one, extras=RECORDS) if is_address(one) else one for one in folders]
+    if len({folder.resolve() for folder in local}) < len(local):
         raise AibError("the same run is named twice")
-    names = [Path(repo or one.resolve()).name for one, repo in zip(found, repos, strict=True)]
+    names = [Path(repo or one.resolve()).name for one, repo in zip(local, repos, strict=True)]
     target, runs = pick_device(device), []
-    for i, folder in enumerate(found):
-        config = read_config(folder / CONFIG)
-        own = backbone if needs_backbone(config["model"]) else None
+    configs = [read_config(folder / CONFIG) for folder in local]
+    needed = [needs_backbone(config["model"]) for config in configs]
+    if backbone is not None and not any(needed):
+        raise AibError(f"no model here needs --backbone {backbone}: leave it out")
+    for i, (folder, config) in enumerate(zip(local, configs, strict=True)):
+        own = backbone if needed[i] else None
         model = from_pretrained(folder, backbone=own).to(target)
         settings = read_settings(folder) if "settings" in config else None
         if target.type in ("cpu", "cuda") and model.recipe["kind"] == "named":

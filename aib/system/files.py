@@ -1,6 +1,5 @@
 """Atomic writes, locks, JSON, hashes and names of files."""
 
-import csv
 import errno
 import hashlib
 import json
@@ -8,7 +7,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -105,22 +104,8 @@ def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write text atomically; bytes of names in it that are no text are escaped."""
-    content = as_text(text).encode()
-    write_whole(path, lambda partial: partial.write_bytes(content))
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write one row per mapping atomically; a column that it lacks is empty."""
-
-    def write(partial: Path) -> None:
-        # A file name may hold bytes that are no text: they are written as they are.
-        with partial.open("w", -1, "utf-8", "surrogateescape", newline="") as file:
-            out = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-            out.writeheader()
-            out.writerows(rows)
-
-    write_whole(path, write)
+    """Write text atomically. Bytes of file names that are no text are escaped."""
+    write_whole(path, lambda partial: partial.write_text(text, "utf-8", "backslashreplace"))
 
 
 def sha256(path: Path) -> str:
@@ -132,11 +117,6 @@ def sha256(path: Path) -> str:
 def quoted(value: Any) -> str:
     """A path or another value as one word of a shell command."""
     return shlex.quote(str(value))
-
-
-def as_text(name: str) -> str:
-    """A name of a file or folder; bytes in it that are no text are escaped."""
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def finite(value: Any) -> Any:

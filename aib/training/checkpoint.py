@@ -34,10 +34,11 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     try:
         with ZipFile(path) as archive:  # torch.load checks no CRC
             if damaged := archive.testzip():
-                raise ValueError(f"{damaged} is damaged; start a new run in another folder")
+                raise ValueError(f"{damaged} is damaged")
         state = torch.load(path, map_location="cpu", weights_only=True)
         if state["schema"] != SCHEMA:
             raise ValueError("it is of another version")
     except Exception as error:  # the unpickler raises many kinds for a damaged file
-        raise AibError(f"{path} cannot be read as a checkpoint: {first_line(error)}") from error
+        why = f"cannot be read as a checkpoint ({first_line(error)})"
+        raise AibError(f"{path} {why}: start a new run in another folder") from error
     return dict(state)

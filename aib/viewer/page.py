@@ -118,8 +118,8 @@ def _inputs(examples: list[Example]) -> tuple[Any, ...]:
 def _outputs(viewer: Viewer) -> tuple[gr.Slider, list[gr.components.Component]]:
     """The opacity of the map, and what the model makes of the picture, in the order of PARTS."""
     _markdown(f"### {panels.escape(viewer.title)}")
-    found = viewer.verdict
-    _markdown(panels.verdict(found), visible=found is not None, elem_id="aib-verdict")
+    verdict = viewer.verdict
+    _markdown(panels.verdict(verdict), visible=verdict is not None, elem_id="aib-verdict")
     opacity = gr.Slider(0, 100, OPACITY, label="Opacity of the map, %", elem_id="aib-opacity")
     parts = [
         gr.Label(label="decision", num_top_classes=panels.TOP, show_heading=False),

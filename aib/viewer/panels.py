@@ -8,7 +8,6 @@ import torch
 from PIL import Image
 
 from aib.figures.explanation import panels
-from aib.figures.fonts import in_order
 from aib.figures.overlay import Array
 from aib.figures.picture import Box, Panel, draw_panel, limits, magnified
 from aib.figures.scale import FLAT
@@ -20,37 +19,35 @@ CHANGE_COLORS = "RdBu_r"  # white where nothing changed
 Tile = tuple[Image.Image, str]  # a picture, and the text that stands for it
 
 
-def details(found: Explanation) -> str:
+def details(explanation: Explanation) -> str:
     """How certain the decision is, and whose map it is."""
-    lines = [f"⚠ **{warning.capitalize()}**"] if (warning := found.certainty()) else []
-    lines.append(found.scope.capitalize())
-    if found.disagreement_bits is not None:
-        lines.append(f"Disagreement of the samples {float(found.disagreement_bits):.2f} bits")
-    if found.kl_bits is not None:
-        lines.append(f"KL of the latent {float(found.kl_bits):.1f} bits")
-    if found.mask is not None and found.bits is not None:
-        area, bits = float(found.mask.mean()), float(found.bits.sum())
+    lines = [f"⚠ **{warning.capitalize()}**"] if (warning := explanation.certainty()) else []
+    lines.append(explanation.scope.capitalize())
+    if explanation.kl_bits is not None:
+        lines.append(f"KL of the latent {float(explanation.kl_bits):.1f} bits")
+    if explanation.mask is not None and explanation.bits is not None:
+        area, bits = float(explanation.mask.mean()), float(explanation.bits.sum())
         lines.append(f"The mask opens {area:.0%} of the image and lets {bits:,.0f} bits through")
-    if found.method != "own":
-        shown = "no map" if found.method is None else "the map of Grad-CAM"
-        lines.append(f"The model has no attention: {shown}")
+    if explanation.method != "own":
+        instead = "no map" if explanation.method is None else "the map of Grad-CAM"
+        lines.append(f"The model has no attention: {instead}")
     return ". ".join(lines) + "."
 
 
-def verdict(found: StoredVerdict | None) -> str:
+def verdict(stored: StoredVerdict | None) -> str:
     """What the model's map is worth, where that was measured."""
-    if found is None:
+    if stored is None:
         return ""
-    sign = "⚠ " if found.verdict.warning else ""
-    return f"{sign}**Map: {found.verdict.name}.** {escape(found.text)}"
+    sign = "⚠ " if stored.verdict.warning else ""
+    return f"{sign}**Map: {stored.verdict.name}.** {escape(stored.text)}"
 
 
-def maps(picture: Array, found: Explanation, opacity: float) -> list[Tile]:
+def maps(picture: Array, explanation: Explanation, opacity: float) -> list[Tile]:
     """The panels of `aib explain`, without the image."""
-    if found.shown_map is None:
+    if explanation.shown_map is None:
         return []
     large = magnified(picture)
-    row = panels(replace(found, images=(large,)), opacity=opacity)[1:]
+    row = panels(replace(explanation, images=(large,)), opacity=opacity)[1:]
     return tiles(row, (0, 0, large.shape[1], large.shape[0]))
 
 
@@ -61,7 +58,7 @@ def tiles(row: Sequence[Panel], frame: Box = (0, 0, 1, 1)) -> list[Tile]:
 
 def change_text(before: Explanation, now: Explanation) -> str:
     """What the blocks do to the decision."""
-    old, new = (escape(found.names()[0]) for found in (before, now))
+    old, new = (escape(one.names()[0]) for one in (before, now))
     text = f"The decision stays {old}." if old == new else f"The decision changes: {old} to {new}."
     p_old, p_new = before.probabilities[0], now.probabilities[0]
     top = [*p_old.topk(min(3, len(p_old))).indices, *p_new.topk(min(3, len(p_new))).indices]
@@ -89,4 +86,4 @@ def change_maps(before: Explanation, now: Explanation) -> list[Panel]:
 
 def escape(text: str) -> str:
     """Text of a file, such as a class name, as Markdown that shows it literally."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(in_order(text).split()))
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))

@@ -49,13 +49,13 @@ class Viewer:
     def show(self, image: Image.Image, name: str) -> Scene:
         """Explain a new picture without blocks."""
         pixels = to_tensor(resized(image, self.policy.image_size, self.policy.resize))
-        shown = image.copy()  # `thumbnail` works in place
+        visible = image.copy()  # `thumbnail` works in place
         if self.policy.resize == "crop":
             left, top, right, bottom = map(int, centre_square(*image.size))
-            shown = image.crop((left, top, right, bottom))
-        shown.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
-        found = self._explain(pixels)
-        return Scene(name, to_tensor(shown), pixels, before=found, now=found)
+            visible = image.crop((left, top, right, bottom))
+        visible.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
+        explanation = self._explain(pixels)
+        return Scene(name, to_tensor(visible), pixels, before=explanation, now=explanation)
 
     def cover(self, scene: Scene, x: float, y: float, side: float) -> Scene:
         """Add the block around (x, y) and explain again."""
@@ -83,8 +83,8 @@ class Viewer:
         model = self.model
         x = self.policy.normalise(pixels[None].to(next(model.parameters()).device))  # [1,3,S,S]
         with self._lock:
-            found = explain_batch(model, x, method="auto", samples=self.samples, seed=0)
-        return found.calibrated(model.calibration).cpu()
+            explanation = explain_batch(model, x, method="auto", samples=self.samples, seed=0)
+        return explanation.calibrated(model.calibration).cpu()
 
 
 def block(x: float, y: float, side: float, width: int, height: int) -> Box:

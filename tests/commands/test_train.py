@@ -87,8 +87,10 @@ def test_the_users_own_images_get_a_model_that_this_machine_can_train(
     assert {name: getattr(settings, name) for name in expected} == expected
 
 
-def test_the_help_names_every_setting_in_a_group(tmp_path: Path) -> None:
+def test_the_help_is_short_and_names_every_setting_in_a_group(tmp_path: Path) -> None:
     text = run_process(sys.executable, "-m", "aib", "train", "--help", cwd=tmp_path, COLUMNS="80")
+    assert len(text.splitlines()) <= 120 and "None" not in text
+    assert re.search(r"--epochs .*\[\*\]", text) and "depends on the model" in text
     for group, names in GROUPS.items():
         assert f"{group} options" in text
         for name in names:

@@ -26,6 +26,7 @@ FORMS = {
     "arrays": (ARRAYS, LABELS.numpy()),
     "data set": TensorDataset(PIXELS, LABELS),
     "subset": Subset(IMAGES, range(24)),
+    "loader": DataLoader(TensorDataset(PIXELS, LABELS), 8, shuffle=True),
 }
 
 
@@ -90,7 +91,7 @@ ACCEPTED = r"must be an ImageSet, a name such as folder:PATH, \(images, labels\)
 REFUSED = [
     (7, ACCEPTED),
     (Stream(), ACCEPTED),
-    (DataLoader(TensorDataset(PIXELS, LABELS), 8), ACCEPTED),
+    (DataLoader(Stream(), 8), ACCEPTED),
     ([], "0 images"),
     ([photo()], r"item 0 of the data cannot be read as \(image, integer label\)"),
     ([{"x": photo(), "label": 0}], "item 0 .*'image'"),

@@ -1,5 +1,7 @@
 """An exported file computes what the model computes, without the model."""
 
+import contextlib
+import io
 import json
 from pathlib import Path
 
@@ -86,22 +88,16 @@ def test_the_metadata_say_what_the_outputs_are():
     assert total == pytest.approx(1, abs=1e-4)
 
 
-# A conversion takes seconds, so all but two are slow tests.
-SLOW = [
+# A conversion takes seconds: the tests below make two, one with anchors and one with a mask.
+CASES = [
     (name, 32, {}) for name in ("vgg_pan", "vgg_att3", "wrn_abn", "wrn_aib_qt", "vgg_evaluator")
 ]
-SLOW += [(name, 224, {}) for name in ("vgg_aib_qt", "wrn_aib_masked", "lite2_masked")]
-SLOW += [("tiny_aib_masked", 32, {"propose": "twice"})]
+CASES += [(name, 224, {}) for name in ("vgg_aib_qt", "wrn_aib_masked", "lite2_masked")]
+CASES += [("tiny_aib_masked", 32, {}), ("tiny_aib_masked", 32, {"propose": "twice"})]
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "options"),
-    [
-        ("tiny_aib_qt", 32, {}),
-        ("tiny_aib_masked", 32, {}),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "size", "options"), CASES)
 def test_onnx_gives_what_pytorch_gives_for_every_batch_size(name, size, options, tmp_path):
     model = filled_model(name, size, **options)
     export(model, tmp_path / "model.onnx")
@@ -141,7 +137,7 @@ class FreeBatch(SmallNet):
 @pytest.mark.parametrize(
     ("network", "reason"),
     [
-        (Singular, "cannot be exported: .*svd"),
+        pytest.param(Singular, "cannot be exported: .*svd", marks=pytest.mark.slow),
         (FixedBatch, r"fixes the batch size.* use `x.shape\[0\]`"),
     ],
 )
@@ -154,13 +150,26 @@ def test_a_network_that_no_graph_can_hold_is_an_error_of_one_sentence(tmp_path, 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    return make_run(tmp_path_factory.mktemp("export") / "run")
+    return make_run(
+        tmp_path_factory.mktemp("export") / "run", "tiny_aib_qt", filled_model("tiny_aib_qt")
+    )
 
 
-def test_the_command_writes_a_file_that_says_all_about_itself(saved, capsys):
-    path = saved / "small.onnx"
-    assert main(["export", "--run", str(saved), "--out", str(path), "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+@pytest.fixture(scope="module")
+def written(saved):
+    """The file that the command writes, and what it prints."""
+    path, printed = saved.parent / "small.onnx", io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert main(["export", "--run", str(saved), "--out", str(path), "--json"]) == 0
+    return path, json.loads(printed.getvalue())
+
+
+def test_the_file_gives_what_pytorch_gives_for_every_batch_size(saved, written):
+    assert_same_function(written[0], aib.from_pretrained(saved))
+
+
+def test_the_command_writes_a_file_that_says_all_about_itself(saved, written):
+    path, answer = written
     config = json.loads((saved / "config.json").read_text())
     session = onnxruntime.InferenceSession(path)
     about = json.loads(session.get_modelmeta().custom_metadata_map["aib"])
@@ -177,11 +186,14 @@ def test_the_command_writes_a_file_that_says_all_about_itself(saved, capsys):
     assert b"site-packages" not in path.read_bytes()  # nobody's folders
 
 
-def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, capsys, tmp_path):
+def test_a_file_that_computes_something_else_is_not_written(
+    saved, written, monkeypatch, capsys, tmp_path
+):
     def crooked(content):
         run = open_onnx(content)
         return lambda pixels: {name: value * 1.01 for name, value in run(pixels).items()}
 
+    monkeypatch.setattr("aib.export.to_onnx", lambda *_: written[0].read_bytes())
     monkeypatch.setattr("aib.export.open_onnx", crooked)
     assert main(["export", str(saved), "--out", str(tmp_path / "model.onnx")]) == 2
     assert "differs by" in capsys.readouterr().err

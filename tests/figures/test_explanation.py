@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from PIL import Image, features
+from PIL import Image
 
 import aib
 from aib.figures.explanation import SEEN, distinct_names, panels
 from aib.figures.overlay import kept
-from aib.figures.picture import _draw_text, magnified
+from aib.figures.picture import magnified
 from aib.interpret.maps import explain_batch
 from aib.models.masked import information_bits
 from tests.helpers import eval_model, pixels, shapes
@@ -35,19 +35,6 @@ def test_a_picture_shows_the_whole_range_of_a_map_but_a_mask_as_it_is():
     np.testing.assert_allclose(shown(map=0.1 + 0.2 * map), shown(map=map), atol=8)
     np.testing.assert_allclose(shown(mask=map), shown(map=map), atol=8)
     assert np.abs(shown(mask=0.1 + 0.2 * map) - shown(map=map)).max() > 50
-
-
-@pytest.mark.skipif(not features.check("raqm"), reason="needs Pillow with Raqm and FriBiDi")
-@pytest.mark.parametrize("name", ["كلب صغير", "כלב קטן", "cat"])
-def test_the_title_of_a_picture_begins_with_the_name(name, monkeypatch):
-    titles = []
-    draw = "aib.figures.explanation.draw_row"
-    monkeypatch.setattr(draw, lambda *_, title, **__: titles.append(title))
-    replace(explained(), class_names=(name,) * 10).draw()
-    title, alone = (np.asarray(_draw_text(text, 18)) for text in (titles[0], name))
-    height, width = min(len(title), len(alone)), alone.shape[1] - 1
-    assert title.shape[1] > 3 * width
-    assert np.array_equal(title[:height, :width], alone[:height, :width])
 
 
 def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):

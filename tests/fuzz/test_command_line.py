@@ -78,7 +78,7 @@ COMMANDS = {
     "interpret run --quick --images 4": "data split root foreign images subset samples seed "
     "batch_size device json",
     "report run": "run backbone out",
-    "data list": "root json",
+    "data list": "root",
     "data fetch cifar10": "root",
     "models": "num_classes image_size json",
     # These always fail: an export takes seconds, a server would not end, a sweep trains.

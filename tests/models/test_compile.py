@@ -10,8 +10,8 @@ from aib.models.types import Noise
 from tests.helpers import SmallNet, latent_of
 
 SLOW = [("attached", 32), ("tiny_aib_masked", 32), ("vgg_aib_qt", 32), ("wrn_aib_qt", 32)]
-SLOW += [("vgg_aib_qt", 224), ("wrn_aib_qt", 224)]
-FAST = [("attached_masked", 32), ("tiny_aib_qt", 32)]
+SLOW += [("vgg_aib_qt", 224), ("wrn_aib_qt", 224), ("tiny_aib_qt", 32)]
+FAST = [("attached_masked", 32)]
 CASES = FAST + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW]
 
 
@@ -84,7 +84,7 @@ def test_the_whole_step_with_its_loss_compiles_and_beta_may_change_without_anoth
     assert losses[0] != losses[1]  # it draws its own noise
 
 
-@pytest.mark.parametrize("name", ["attached_masked", "vgg_aib_qt", "wrn_abn", "vgg_att3"])
+@pytest.mark.parametrize("name", ["attached_masked", "vgg_aib_qt"])
 def test_no_forward_pass_reads_a_value_back_from_the_device(name):
     """Fake tensors have shapes and no values: .item(), a branch on data or bincount would raise."""
     model = make(name, 32)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 import aib
 from aib.config.settings import Settings
 from aib.data import load
-from aib.models.weights import CHECKPOINT
+from aib.models.weights import CHECKPOINT, LOCK
 from aib.runs.files import read_settings, write_evaluation, write_held_out
 from aib.runs.pretrained import find_model
 from aib.runs.run import Run, open_run, open_runs
@@ -39,7 +40,9 @@ def test_runs_of_the_same_name_are_labelled_by_their_folder(tmp_path: Path) -> N
 def test_a_run_without_weights_is_being_trained_or_was_interrupted(tmp_path: Path) -> None:
     run = start_run(tmp_path / "run", small_model(), Settings(data="shapes"), None)
     (run.folder / CHECKPOINT).write_bytes(b"")
-    with pytest.raises(aib.AibError, match="is in training, or was interrupted"):
+    with FileLock(run.folder / LOCK), pytest.raises(aib.AibError, match="is being trained"):
+        open_run(run.folder, "cpu")
+    with pytest.raises(aib.AibError, match="is an interrupted run"):
         open_run(run.folder, "cpu")
 
 

@@ -37,11 +37,18 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
 
 
 def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
+    """A bit flipped in the weights or in the zip's directory; and what is no checkpoint."""
     path = tmp_path / "checkpoint.pt"
     save_checkpoint(path, {"weights": torch.ones(1000)})
-    flipped = bytearray(path.read_bytes())
-    flipped[flipped.index(torch.ones(4).numpy().tobytes()) + 40] ^= 1
-    for content in (b"", b"nonsense", b"PK\x03\x04 truncated", bytes(flipped)):
+    whole = path.read_bytes()
+    contents = [b"", b"nonsense", b"PK\x03\x04 truncated"]
+    directory = whole.index(b"PK\x01\x02")
+    for position in (whole.index(torch.ones(4).numpy().tobytes()), directory, directory + 16):
+        flipped = bytearray(whole)
+        flipped[position] ^= 1
+        contents.append(bytes(flipped))
+    for content in contents:
         path.write_bytes(content)
-        with pytest.raises(aib.AibError, match="cannot be read as a checkpoint|is damaged"):
+        with pytest.raises(aib.AibError) as error:
             load_checkpoint(path)
+        assert str(path) in str(error.value) and "start a new run" in str(error.value)

@@ -20,12 +20,11 @@ from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import MaskUse
 from aib.interpret.metrics.swap import paired_drop
 from aib.interpret.results import Study
-from aib.models.masked import Masked, information_bits
+from aib.models.masked import CLOSED, Masked, information_bits
 
 FAINT = 0.1  # values below it are set to 0
 HALF = 0.5  # bits through values below it are counted
 CHANGED = ("without_faint", "rounded", "shifted", "blurred")
-NEARLY_CLOSED = 0.02  # an image of which the mask keeps less shows nearly nothing
 SHARES = ("closed", "open", "area", "accuracy", "nearly_closed")
 MAX_NEARLY_CLOSED = 5  # percent of the images, from which on there is a warning
 
@@ -52,7 +51,7 @@ def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> dict[str, Tenso
         "closed": (m == 0).double().mean((1, 2)),
         "open": (m == 1).double().mean((1, 2)),
         "area": m.double().mean((1, 2)),
-        "nearly_closed": m.double().mean((1, 2)) < NEARLY_CLOSED,
+        "nearly_closed": m.double().mean((1, 2)) < CLOSED,
         "bits": bits.double().sum((1, 2)),
         "faint_bits": bits.where(m < HALF, 0).double().sum((1, 2)),
         "accuracy": right,

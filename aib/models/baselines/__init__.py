@@ -1,1 +1,4 @@
-"""Models of other papers: the attention methods that the paper compares with, and the evaluator."""
+"""Models of other papers: the attention methods that the paper compares with, and the evaluator.
+
+The evaluator judges maps that it has never seen.
+"""

@@ -1,1 +1,4 @@
-"""Networks of libraries and of the user: by name, by layer, and how their features are read."""
+"""Networks of libraries and of the user.
+
+`attachment.py` adds the attention; the other files find a network, its layers and their features.
+"""

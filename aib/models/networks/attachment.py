@@ -77,8 +77,8 @@ def attach(
     check("quantizer", quantizer, NumAnchors | None)
     form: Form = "evaluator" if evaluator else "masked" if masked else "modulated"
     allowed = OPTIONS[form] + (("quantizer",) if form == "modulated" else ())
-    given = [*options, "quantizer"] if quantizer else options
-    reject_unknown(given, allowed, f"an attached network ({form}) has no option")
+    names = [*options, "quantizer"] if quantizer else options
+    reject_unknown(names, allowed, f"an attached network ({form}) has no option")
     chosen = ModelOptions(**options)
 
     original, at, own = _resolve(backbone, at, num_classes, pretrained, download)

@@ -3,7 +3,6 @@
 A function of the user's own is imported only where the user names it, never because a file does.
 """
 
-import fnmatch
 import importlib
 import re
 import sys
@@ -51,11 +50,13 @@ def build_network(
 
 def load_network(network: nn.Module, path: Path) -> None:
     """Load a file of weights by the network's names; its head may have other classes."""
-    found, head = read_any(path), f"{last_linear(network)}."
+    weights, head = read_any(path), f"{last_linear(network)}."
     own = network.state_dict()
-    fresh = {n for n in own if n not in found and n.endswith("num_batches_tracked")}
-    other = {n for n in found if n.startswith(head) and n in own and found[n].shape != own[n].shape}
-    kept = {name: value for name, value in found.items() if name not in other}
+    fresh = {n for n in own if n not in weights and n.endswith("num_batches_tracked")}
+    other = {
+        n for n in weights if n.startswith(head) and n in own and weights[n].shape != own[n].shape
+    }
+    kept = {name: value for name, value in weights.items() if name not in other}
     load_tensors(network, kept, path, fresh=fresh | other)
 
 
@@ -91,23 +92,16 @@ def preprocessing_of(name: str, network: nn.Module) -> Preprocessing | None:
     return Preprocessing(int(size), "crop", tuple(map(float, mean)), tuple(map(float, std)))
 
 
-def list_networks(pattern: str) -> list[str]:
-    """Names of a library's classifiers that match "timm:resnet*"; for "timm:" all of them."""
-    library, _, wanted = pattern.partition(":")
-    models = _library(library)
-    known = models.list_models() if library == "timm" else models.list_models(module=models)
-    return [f"{library}:{one}" for one in known if fnmatch.fnmatch(one, wanted or "*")]
-
-
 def _find(name: str) -> tuple[ModuleType, str]:
     """The library, and the name of the model in it; an unknown one is an error."""
     library, _, model = name.partition(":")
     if not NAME.fullmatch(model):
         raise AibError(f"{library}: needs the name of a model, such as {library}:resnet50")
+    models = _library(library)
+    names = models.list_models() if library == "timm" else models.list_models(module=models)
     architecture = model.partition(".")[0]  # timm: resnet50.a1_in1k is the same with other weights
-    known = [one.partition(":")[2] for one in list_networks(f"{library}:")]
-    reject_unknown([architecture], known, f"{library} has no model", f"aib models '{library}:*'")
-    return _library(library), model
+    reject_unknown([architecture], names, f"{library} has no model")
+    return models, model
 
 
 def _library(library: str) -> ModuleType:

@@ -38,10 +38,10 @@ def cut_stages(network: nn.Module, at: str, image_size: int) -> tuple[nn.Module,
     stages.register_forward_hook(kept.give)
     try:
         with evaluating(stages), torch.no_grad():
-            found = stages(x)
+            features = stages(x)
     except Exception as error:  # code of other people, without some of its layers
         raise AibError(f"the network cannot be cut after {at!r} ({first_line(error)})") from error
-    if [f.shape[1] for f in found] != [fine.channels, coarse.channels]:
+    if [f.shape[1] for f in features] != [fine.channels, coarse.channels]:
         raise AibError(f"the network cannot be cut after {at!r}")
     return stages, fine.channels, coarse.channels
 

@@ -68,13 +68,13 @@ def layer_grids(network: nn.Module, image_size: int) -> list[LayerGrid]:
             hooks.enter_context(layer.register_forward_hook(partial(record, name)))
         x = torch.zeros(1, 3, image_size, image_size)
         network(x.to(next(network.parameters(), x)))
-    found = []
+    grids = []
     for name, (f, *again) in features.items():
         to_grid = read_grid(f.shape) if isinstance(f, Tensor) and not again else None
         if to_grid is not None:
             _, channels, h, w = to_grid(f).shape
-            found.append(LayerGrid(name, channels, (h, w)))
-    return found
+            grids.append(LayerGrid(name, channels, (h, w)))
+    return grids
 
 
 def _outer_layers(module: nn.Module, prefix: str = "") -> Iterator[str]:

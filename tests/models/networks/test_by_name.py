@@ -10,7 +10,8 @@ from torch import nn
 import aib
 from aib.cli import main
 from aib.config.settings import Settings
-from aib.models.networks.by_name import build_network, list_networks
+from aib.models.networks.by_name import build_network
+from aib.models.networks.grid import layer_grids
 from aib.models.networks.layers import default_layer
 from aib.training.train import build_model, load_data
 from tests.data import official
@@ -84,6 +85,11 @@ def test_a_network_by_name_is_masked_saved_and_loaded_by_its_name(name, pretrain
         ("my_module:build", {"at": "0", "pretrained": True}, "pretrained is for"),
         (nn.Sequential(), {"at": "0", "pretrained": True}, "pretrained is for"),
         ("timm:resnet9000", {}, "timm has no model 'resnet9000'; did you mean resnet"),
+        (
+            "torchvision:raft_large",
+            {"at": "x"},
+            "torchvision has no model 'raft_large'",
+        ),  # no classifier
         ("timm:", {"at": "0"}, "timm: needs the name of a model"),
         ("timm:sequencer2d_s", {}, "no default layer"),
         ("timm:resnet18", {"at": "layer9"}, "no layer 'layer9'"),
@@ -204,19 +210,10 @@ def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys,
     assert aib.from_pretrained("run", backbone="my_module:build").recipe["backbone"] == flags[1]
 
 
-def test_networks_and_their_layers_are_listed(hub, capsys):
-    assert list_networks("timm:*_tiny_*") == ["timm:vit_tiny_patch16_224"]
-    assert "torchvision:raft_large" not in list_networks("torchvision:"), "no classifier"
-    assert main(["models", "timm:*", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out)["networks"]
-    assert {"name": "timm:resnet18", "at": "layer3"} in listed
-    assert {"name": "timm:sequencer2d_s", "at": None} in listed
-    assert main(["models", "timm:resnet18", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["at"], found["image_size"]) == ("layer3", 32)
-    assert {"name": "layer2", "channels": 12, "grid": [8, 8]} in found["layers"]
-    names = {layer["name"] for layer in found["layers"]}  # none inside blocks or without a grid
-    assert "layer1.0" in names and not names & {"layer1.0.conv1", "layer1.0.relu", "avgpool", "fc"}
+def test_layers_inside_blocks_or_without_a_grid_are_left_out(hub):
+    grids = {one.name: one for one in layer_grids(build_network("timm:resnet18"), 32)}
+    assert (grids["layer2"].channels, grids["layer2"].grid) == (12, (8, 8))
+    assert "layer1.0" in grids and not {"layer1.0.conv1", "avgpool", "fc"} & set(grids)
 
 
 @pytest.mark.parametrize(
