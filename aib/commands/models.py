@@ -1,7 +1,7 @@
 """`aib models`: the models by name, with their counts."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from rich.table import Column, Table
@@ -49,8 +49,8 @@ def models(
     if not names:
         where = f" at image_size {sizes[0]} (32 and 224 exist)" if len(sizes) == 1 else ""
         raise AibError(f"no model matches {filter!r}{where}")
-    options = {"propose": propose, "map_stride": map_stride}
-    given = {name: options if name.endswith("_masked") else {} for name in names}
+    masked: dict[str, Any] = {"propose": propose, "map_stride": map_stride}
+    given = {name: masked if name.endswith("_masked") else {} for name in names}
     form = num_classes, image_size, width, profile
     rows = [measure(name, *form, **given[name]) for name in names]
     if json:
