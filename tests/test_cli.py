@@ -78,6 +78,8 @@ def test_models_prints_a_table_and_json_for_programs(capsys):
     assert rows["wrn_aib"]["parameters"] == 65_004_500 - 8
     code, out, _ = run(capsys, "models", "lite0*")  # at 224 alone
     assert code == 0 and "224 x 224" in out and "28x28" in out
+    code, out, _ = run(capsys, "models", "lite0*", "--map-stride", "16")
+    assert code == 0 and "14x14" in out and "28x28" not in out
     assert rows["wrn_aib"]["multiply_adds"] == pytest.approx(12.38e9, rel=1e-3)
     assert rows["wrn_aib"]["paper_multiply_adds"] == 39_140_000_000  # counts, as ours are
     assert any("artefact" in remark for remark in answer["remarks"])

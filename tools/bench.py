@@ -8,29 +8,31 @@ Absolute rates differ between machines and days; the ratios compare measurements
 """
 
 import json
-import statistics
 import time
 from collections.abc import Callable, Iterable
-from copy import deepcopy
+from functools import partial
 from itertools import chain, count, repeat
 from typing import Any
 
 import numpy as np
 import torch
 import tyro
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from torch.utils.benchmark import Timer
-from torch.utils.data import DataLoader, Dataset, RandomSampler
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.data import DataLoader, RandomSampler
 
 from aib.config.settings import Settings
 from aib.data import ImageSet, load
 from aib.data.preprocessing import normalise
 from aib.export.one_pass import OnePass, describe, traceable
 from aib.export.onnx_file import open_onnx, to_onnx
+from aib.interpret.posthoc import gradcam_layer, gradcam_maps
 from aib.models.classifier import Classifier
+from aib.models.counts import measure
 from aib.models.loss import aib_loss
 from aib.models.modes import DTYPES
+from aib.models.networks.by_name import build_network
 from aib.models.registry import create_model, family
 from aib.system.environment import environment, pick_device
 from aib.training.fit import fit
@@ -53,33 +55,39 @@ def train(
     steps: int | None = None,
     workers: int = 2,
     device: str | None = None,
+    plain: str | None = None,
+    twin: str | None = None,
 ) -> Rates:
-    """Images/s of `aib train` and of a plain eager loop, and the share of the matrix rate."""
+    """Images/s of `aib train` and of a plain eager loop, and the share of the matrix rate.
+
+    Args:
+        plain: network of the plain loop, such as timm:resnet50; by default the model itself.
+        twin: another model to train as this one, such as its form without a mask.
+    """
     target = pick_device(device)
     gpu = target.type == "cuda"
-    batch_size = batch_size or (512 if gpu else 64)
-    settings = fast_settings(target, batch_size, epochs=4)
-    data = random_images(batch_size * (steps or (100 if gpu else 5)), image_size)
-    epochs = EpochRates()
-    fit(make_model(model, width, image_size), data, settings, report=epochs)
-    ours = max(epochs.rates[1:])  # the first epoch compiles; the fastest is the least disturbed
-    plain = plain_training_rate(make_model(model, width, image_size).to(target), workers)
-    flops = 3 * forward_flops(model, width, image_size)  # a backward pass costs two forward
+    settings = fast_settings(target, batch_size or (512 if gpu else 64), epochs=4)
+    count = settings.batch_size * (steps or (100 if gpu else 5))
+    own = make_model(model, width, image_size)
+    network = build_network(plain, num_classes=10) if plain else own
+
+    def our_rate(name: str) -> float:
+        epochs, images = EpochRates(), random_images(count, image_size)
+        fit(make_model(name, width, image_size), images, settings, report=epochs)
+        return max(epochs.rates[1:])  # the first compiles; the fastest is the least disturbed
+
+    ours = our_rate(model)
+    theirs = plain_training_rate(network.to(target), image_size, workers)
+    done = ours * 6 * measure(model, 10, family(model, image_size), width).multiply_adds
     ceiling = matmul_rate(target, DTYPES[settings.precision])
-    return {
-        "what": "train",
-        "model": model,
-        "width": width,
-        "image_size": image_size,
-        "batch_size": batch_size,
-        "precision": settings.precision,
-        "images_per_second": ours,
-        "plain_images_per_second": plain,
-        "ratio": ours / plain,
-        "tflops": ours * flops / 1e12,
-        "matmul_tflops": ceiling / 1e12,
-        "share_of_matmul": ours * flops / ceiling,
-    }
+    found: Rates = {"what": "train", "model": model, "width": width, "image_size": image_size}
+    found |= {"batch_size": settings.batch_size, "precision": settings.precision}
+    found |= {"images_per_second": ours, "plain_images_per_second": theirs, "ratio": ours / theirs}
+    found |= {"tflops": done / 1e12, "matmul_tflops": ceiling / 1e12}
+    found |= {"share_of_matmul": done / ceiling, "plain": plain, "twin": twin}
+    if twin:
+        found["twin_ratio"] = ours / our_rate(twin)
+    return found
 
 
 def data(
@@ -109,18 +117,10 @@ def data(
     on_device = images_per_second(repeat(resident), seconds, target, step)
     together = images_per_second(map(epochs, count()), seconds, target, step)
     loader = images_per_second(map(epochs, count()), seconds, target, lambda x, y: None)
-    return {
-        "what": "data",
-        "data": images.name,
-        "image_size": images.preprocessing.image_size,
-        "model": model,
-        "batch_size": batch_size,
-        "workers": workers,
-        "images_per_second": together,
-        "on_device_images_per_second": on_device,
-        "ratio": together / on_device,
-        "loader_images_per_second": loader,
-    }
+    found: Rates = {"what": "data", "data": images.name, "model": model, "batch_size": batch_size}
+    found |= {"image_size": images.preprocessing.image_size, "workers": workers}
+    found |= {"images_per_second": together, "on_device_images_per_second": on_device}
+    return found | {"ratio": together / on_device, "loader_images_per_second": loader}
 
 
 def latency(
@@ -129,14 +129,25 @@ def latency(
     image_size: int = 32,
     seconds: float = 3.0,
     compile: bool = True,
+    others: tuple[str, ...] = (),
+    gradcam: str | None = None,
 ) -> Rates:
-    """Milliseconds of one deterministic pass on the CPU: eager, compiled and ONNX, in turns."""
+    """Milliseconds of one deterministic pass on the CPU: eager, compiled and ONNX, in turns.
+
+    Args:
+        others: models whose `explain` is compared with this one's, for one image.
+        gradcam: a model that Grad-CAM explains, beside them.
+    """
     variants = make_variants(make_model(model, width, image_size), compile)
-    rows = []
+    rows: list[Rates] = []
     for batch in (1, 32):
         pixels = torch.rand(batch, 3, image_size, image_size)
         rows += summarise(time_in_turns(variants, pixels, seconds), batch)
-    return {"what": "latency", "model": model, "width": width, "rows": rows}
+    if others or gradcam:
+        compared = make_explainers((model, *others), gradcam, width, image_size)
+        rows += summarise(time_in_turns(compared, pixels[:1], seconds), 1)
+    found: Rates = {"what": "latency", "model": model, "width": width, "image_size": image_size}
+    return found | {"latency": {"threads": torch.get_num_threads(), "rows": rows}}
 
 
 def make_model(name: str, width: float, image_size: int) -> Classifier:
@@ -145,17 +156,10 @@ def make_model(name: str, width: float, image_size: int) -> Classifier:
 
 def fast_settings(device: torch.device, batch_size: int, **more: Any) -> Settings:
     """Settings with everything on for a GPU; on a CPU compiling takes longer than it saves."""
-    gpu = device.type == "cuda"
-    return Settings(
-        batch_size=batch_size,
-        clip=2.0,
-        precision="bf16" if gpu else "fp32",
-        channels_last=gpu,
-        compile=gpu,
-        graphs=gpu,
-        accelerator="cuda" if gpu else "cpu",
-        **more,
-    )
+    if device.type != "cuda":
+        return Settings(batch_size=batch_size, clip=2.0, accelerator="cpu", **more)
+    on: Rates = {"precision": "bf16", "channels_last": True, "compile": True, "graphs": True}
+    return Settings(batch_size=batch_size, clip=2.0, accelerator="cuda", **on, **more)
 
 
 def random_images(count: int, size: int) -> ImageSet:
@@ -164,25 +168,15 @@ def random_images(count: int, size: int) -> ImageSet:
     return ImageSet.from_tensors(images, torch.arange(count) % 10, name="noise")
 
 
-class OneByOne(Dataset):
-    """The usual Dataset: pads, crops, mirrors and normalises each image on its own."""
-
-    def __init__(self, dataset: ImageSet) -> None:
-        assert dataset.images is not None
-        self.images, self.labels = dataset.images, dataset.labels
-        self.statistics = dataset.preprocessing.statistics()
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        image = self.images[index].numpy()  # numpy pads one small image faster than torch does
-        padded = torch.from_numpy(np.pad(image, ((0, 0), (4, 4), (4, 4)), mode="reflect"))
+def collate(statistics: tuple[Tensor, Tensor], items: list[tuple[Tensor, int]]) -> list[Tensor]:
+    """A batch as the usual Dataset makes it: pads, crops, mirrors and normalises each image."""
+    batch = []
+    for image, _ in items:  # numpy pads one small image faster than torch does
+        padded = np.pad(image.numpy(), ((0, 0), (4, 4), (4, 4)), mode="reflect")
         top, left = torch.randint(9, (2,)).tolist()
-        pixels = padded[:, top : top + image.shape[1], left : left + image.shape[2]]
-        if torch.rand(()) < 0.5:
-            pixels = pixels.flip(2)
-        return normalise(pixels, *self.statistics), self.labels[index]
+        crop = torch.from_numpy(padded)[:, top : top + image.shape[1], left : left + image.shape[2]]
+        batch.append(normalise(crop.flip(2) if torch.rand(()) < 0.5 else crop, *statistics))
+    return [torch.stack(batch), torch.tensor([label for _, label in items])]
 
 
 class EpochRates(Reporter):
@@ -196,23 +190,25 @@ class EpochRates(Reporter):
             self.rates.append(row["images_per_second"])
 
 
-def plain_training_rate(model: Classifier, workers: int) -> float:
+def plain_training_rate(model: nn.Module, image_size: int, workers: int) -> float:
     """Images/s of a tutorial's training loop: a DataLoader of single images, fp32, eager."""
-    device = next(model.parameters()).device
-    dataset = OneByOne(random_images(4 * PLAIN_BATCH, model.preprocessing.image_size))
+    dataset = random_images(4 * PLAIN_BATCH, image_size)
     # Long epochs of few different images: workers that start again would be measured instead.
     sampler = RandomSampler(dataset, replacement=True, num_samples=64 * PLAIN_BATCH)
     options: Any = {"num_workers": workers, "persistent_workers": workers > 0}
+    options["collate_fn"] = partial(collate, dataset.preprocessing.statistics())
     loader = DataLoader(dataset, PLAIN_BATCH, sampler=sampler, **options)
     optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=5e-4, nesterov=True)
     model.train()
 
     def step(x: Tensor, y: Tensor) -> None:
         optimizer.zero_grad()
-        aib_loss(model(x), y).total.backward()
+        out = model(x)
+        loss = aib_loss(out, y).total if isinstance(model, Classifier) else cross_entropy(out, y)
+        loss.backward()
         optimizer.step()
 
-    return images_per_second(repeat(loader), 5.0, device, step)
+    return images_per_second(repeat(loader), 5.0, next(model.parameters()).device, step)
 
 
 def images_per_second(
@@ -226,25 +222,14 @@ def images_per_second(
     images, begin = 0, 0.0
     for number, (x, y) in enumerate(chain.from_iterable(epochs)):
         step(x.to(device, non_blocking=True), y.to(device, non_blocking=True))
+        images += len(x)
         if number < WARM_UP:
             synchronise()
-            begin = time.perf_counter()
-            continue
-        images += len(x)
-        if time.perf_counter() - begin > seconds:
+            images, begin = 0, time.perf_counter()
+        elif time.perf_counter() - begin > seconds:
             break
     synchronise()
     return images / (time.perf_counter() - begin)
-
-
-def forward_flops(model: str, width: float, image_size: int) -> int:
-    """Floating-point operations of a forward pass of one image with one sample."""
-    with torch.device("meta"):
-        network = make_model(model, width, image_size).eval()
-        x = torch.empty(1, 3, image_size, image_size)
-    with FlopCounterMode(display=False) as counter:
-        network(x, (1, 1))
-    return counter.get_total_flops()
 
 
 def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
@@ -256,12 +241,24 @@ def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def make_variants(model: Classifier, compile: bool) -> Variants:
-    model = deepcopy(model).cpu().float().eval()
-    variants: Variants = {"eager": OnePass(model).eval()}
+    variants: Variants = {"eager": OnePass(model.eval()).eval()}
     if compile:
-        variants["compiled"] = torch.compile(OnePass(deepcopy(model)).eval())
-    about = describe(model)
-    variants["onnx"] = open_onnx(to_onnx(OnePass(traceable(model)).eval(), about))
+        variants["compiled"] = torch.compile(OnePass(model).eval())
+    one_pass = OnePass(traceable(model)).eval()
+    return variants | {"onnx": open_onnx(to_onnx(one_pass, describe(model)))}
+
+
+def make_explainers(names: tuple[str, ...], gradcam: str | None, *form: Any) -> Variants:
+    """`explain` of models, with their usual samples and in one pass, and Grad-CAM of another."""
+    variants: Variants = {}
+    for name in names:
+        model = make_model(name, *form).eval()
+        variants[f"explain {name}, {model.eval_samples[0]} samples"] = model.explain
+        variants[f"explain {name}, one pass"] = partial(model.explain, deterministic=True)
+    if gradcam:
+        model, (_, size) = make_model(gradcam, *form).eval(), form
+        layer = gradcam_layer(model, torch.zeros(1, 3, size, size))
+        variants[f"Grad-CAM {gradcam}"] = partial(gradcam_maps, model, layer=layer)
     return variants
 
 
@@ -272,7 +269,7 @@ def time_in_turns(variants: Variants, pixels: Tensor, seconds: float) -> dict[st
         call(pixels)  # compiles, allocates
     times: dict[str, list[float]] = {name: [] for name in variants}
     end = time.perf_counter() + seconds * len(times)
-    while time.perf_counter() < end or not times["eager"]:
+    while time.perf_counter() < end or not all(times.values()):
         for name, taken in times.items():
             variants[name](pixels)  # not counted: brings its weights back into the cache
             for _ in range(CALLS):
@@ -283,12 +280,14 @@ def time_in_turns(variants: Variants, pixels: Tensor, seconds: float) -> dict[st
 
 
 def summarise(times: dict[str, list[float]], batch: int) -> list[Rates]:
-    """Median in milliseconds, and the ratio of eager's median to it."""
-    medians = {name: statistics.median(taken) for name, taken in times.items()}
-    return [
-        {"batch": batch, "way": name, "median_ms": 1e3 * one, "ratio": medians["eager"] / one}
-        for name, one in medians.items()
-    ]
+    """Median and 90th percentile in milliseconds; the first median relative to each."""
+    rows: list[Rates] = []
+    for name, taken in times.items():
+        median, p90 = np.quantile(taken, (0.5, 0.9)).tolist()
+        row = {"batch": batch, "way": name, "median_ms": 1e3 * median, "p90_ms": 1e3 * p90}
+        ratio = (rows[0]["median_ms"] if rows else row["median_ms"]) / row["median_ms"]
+        rows.append(row | {"ratio": ratio, "calls": len(taken)})
+    return rows
 
 
 def main() -> None:

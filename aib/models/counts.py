@@ -1,6 +1,7 @@
 """Parameters and multiply-adds of the models, with the paper's counts."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -37,10 +38,12 @@ def measure(
     image_size: int = 32,
     width: float = 1.0,
     profile: ProfileName = "paper",
+    **options: Any,
 ) -> Row:
     """Count parameters and multiply-adds on the meta device: shapes only, no computation."""
+    options |= {"width": width, "profile": profile}
     with torch.device("meta"):
-        model = create_model(name, num_classes, image_size, width=width, profile=profile).eval()
+        model = create_model(name, num_classes, image_size, **options).eval()
         x = torch.empty(1, 3, image_size, image_size)
     with FlopCounterMode(display=False) as counter:
         out = model(x, samples=(1, 1))

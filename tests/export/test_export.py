@@ -55,7 +55,7 @@ def run_file(path, pixels):
     return dict(zip(names, session.run(None, {"pixels": pixels}), strict=True))
 
 
-def assert_same_function(path, model, size=32):
+def assert_same_function(path, model, size=32, tolerance=1e-4):
     for batch in (1, 2, 7):
         pixels = random_pixels(batch, size)
         found, expected = run_file(path, pixels), by_hand(model, pixels)
@@ -64,7 +64,7 @@ def assert_same_function(path, model, size=32):
             assert value.shape == expected[name].shape
             # untrained logits can be large: the differences of float32 are relative to them
             scale = max(1, np.abs(expected[name]).max())
-            np.testing.assert_allclose(value, expected[name], atol=1e-4 * scale, err_msg=name)
+            np.testing.assert_allclose(value, expected[name], atol=tolerance * scale, err_msg=name)
 
 
 @pytest.mark.parametrize("name", aib.list_models("*", image_size=32))
@@ -92,7 +92,7 @@ def test_the_metadata_say_what_the_outputs_are():
 CASES = [
     (name, 32, {}) for name in ("vgg_pan", "vgg_att3", "wrn_abn", "wrn_aib_qt", "vgg_evaluator")
 ]
-CASES += [(name, 224, {}) for name in ("vgg_aib_qt", "wrn_aib_masked", "lite0_masked")]
+CASES += [(name, 224, {}) for name in ("vgg_aib_qt", "wrn_aib_masked", "lite2_masked")]
 CASES += [("tiny_aib_masked", 32, {}), ("tiny_aib_masked", 32, {"propose": "twice"})]
 
 
@@ -101,7 +101,8 @@ CASES += [("tiny_aib_masked", 32, {}), ("tiny_aib_masked", 32, {"propose": "twic
 def test_onnx_gives_what_pytorch_gives_for_every_batch_size(name, size, options, tmp_path):
     model = filled_model(name, size, **options)
     export(model, tmp_path / "model.onnx")
-    assert_same_function(tmp_path / "model.onnx", model, min(size, 64))
+    tolerance = 1e-5 if name.startswith("lite") else 1e-4
+    assert_same_function(tmp_path / "model.onnx", model, min(size, 64), tolerance)
 
 
 def test_an_attached_network_exports_from_python_and_the_command_asks_for_its_backbone(
@@ -181,6 +182,7 @@ def test_the_command_writes_a_file_that_says_all_about_itself(saved, written):
     shapes = {output.name: list(output.shape) for output in session.get_outputs()}
     assert shapes == about["outputs"]
     assert set(answer["check"]["differences"]) == set(shapes)
+    assert answer["check"]["milliseconds"] > 0 < answer["check"]["pytorch_milliseconds"]
     assert b"site-packages" not in path.read_bytes()  # nobody's folders
 
 

@@ -80,3 +80,23 @@ def test_multiply_adds_of_vgg_aib_are_those_of_its_layers():
 def test_multiply_adds_of_one_sample(name, num_classes, image_size, giga):
     row = measure(name, num_classes, image_size)
     assert row.multiply_adds / 1e9 == pytest.approx(giga, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters", "giga"),  # of the proposal, beside the classifier
+    [
+        ({"map_stride": 16}, 1.2e6, 0.39),
+        ({"map_stride": 8}, 1.2e6, 0.39 + 120 * 48 * 28**2 / 1e9),
+        ({"propose": "twice"}, 0.0, 0.58),
+    ],
+)
+def test_a_copy_costs_less_than_looking_twice(options, parameters, giga):
+    plain, masked = measure("lite2", 1000, 224), measure("lite2_masked", 1000, 224, **options)
+    assert plain.parameters == 6_092_072
+    assert plain.multiply_adds / 1e9 == pytest.approx(0.58, abs=0.005)
+    channels, positions = 128 if "propose" in options else 64, masked.attention[0] ** 2
+    score = 120 * 9 * channels + channels  # a 3 x 3 and a 1 x 1 convolution
+    added = masked.parameters - plain.parameters - score
+    assert added == pytest.approx(parameters, abs=0.04e6)
+    added = masked.multiply_adds - plain.multiply_adds - score * positions
+    assert added / 1e9 == pytest.approx(giga, abs=0.005)

@@ -6,7 +6,7 @@ from torch import nn
 
 import aib
 from tests.data import official
-from tools.bench import data, forward_flops, latency, summarise, time_in_turns, train
+from tools.bench import data, latency, summarise, time_in_turns, train
 
 SMALL = {"model": "tiny_aib_qt", "width": 0.25}
 
@@ -28,11 +28,11 @@ def forward_flops_by_hand() -> int:
 
 
 def test_training_is_compared_with_a_plain_loop_and_a_matrix_product():
-    found = train(**SMALL, batch_size=8, steps=2, workers=0, device="cpu")
+    found = train(**SMALL, batch_size=8, steps=2, workers=0, device="cpu", twin="tiny")
     rate = found["images_per_second"]
     assert found["ratio"] == pytest.approx(rate / found["plain_images_per_second"])
-    flops = forward_flops("tiny_aib_qt", 0.25, 32)
-    assert flops == forward_flops_by_hand()
+    assert found["twin"] == "tiny" and found["twin_ratio"] > 0
+    flops = forward_flops_by_hand()
     assert found["tflops"] == pytest.approx(3 * flops * rate / 1e12)  # a step: three passes
     assert found["share_of_matmul"] == pytest.approx(found["tflops"] / found["matmul_tflops"])
 
@@ -53,11 +53,21 @@ def test_variants_take_turns_and_are_compared_with_eager():
     assert turns[:8] == ["eager"] * 4 + ["onnx"] * 4  # the first of each four is not counted
     assert len(turns) * 3 == sum(map(len, times.values())) * 4
     eager, onnx = summarise({"eager": [0.03, 0.01, 0.01], "onnx": [0.004, 0.005, 0.006]}, 2)
-    assert eager == {"batch": 2, "way": "eager", "median_ms": pytest.approx(10), "ratio": 1}
+    assert (eager["way"], eager["ratio"], eager["calls"]) == ("eager", 1, 3)
+    assert eager["median_ms"] == pytest.approx(10) and eager["p90_ms"] == pytest.approx(26)
     assert (onnx["median_ms"], onnx["ratio"]) == (pytest.approx(5), pytest.approx(2))
 
 
-def test_latency_measures_the_exported_file():
+def test_latency_measures_the_exported_file_and_explanations():
     pytest.importorskip("onnxruntime")
-    found = latency(**SMALL, seconds=0.01, compile=False)
-    assert [row["way"] for row in found["rows"]] == ["eager", "onnx"] * 2
+    pytest.importorskip("captum")
+    others = {"others": ("tiny_aib_masked",), "gradcam": "tiny"}
+    found = latency(**SMALL, seconds=0.01, compile=False, **others)["latency"]["rows"]
+    explained = [
+        f"explain {name}, {how}"
+        for name in ("tiny_aib_qt", "tiny_aib_masked")
+        for how in ("4 samples", "one pass")
+    ]
+    ways = ["eager", "onnx"] * 2 + explained + ["Grad-CAM tiny"]
+    assert [row["way"] for row in found] == ways
+    assert [row["batch"] for row in found] == [1, 1, 32, 32] + [1] * 5

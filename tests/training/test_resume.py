@@ -187,6 +187,23 @@ def test_a_training_in_python_is_resumed_by_the_same_call(
     assert "name its data with --data" in capsys.readouterr().err
 
 
+def test_a_masked_training_with_a_budget_for_the_mean_resumes_with_the_same_bits(
+    tmp_path: Path,
+) -> None:
+    s = Settings(epochs=2, batch_size=16, accumulate=2, budget="mean", log_every=1)
+    s, data = replace(s, accelerator="cpu"), image_set(48, 10)
+
+    def train_again(**options: Any) -> Fitted:
+        model = small_model("tiny_aib_masked", area=0.3)
+        return aib.fit(model, data, s, **options)
+
+    whole, run = train_again(), {"run": tmp_path / "run"}
+    with pytest.raises(Interrupted):
+        train_again(**run, report=StopAfter(4))
+    resumed = train_again(**run, resume=True)
+    assert same_weights(resumed.model, whole.model) and resumed.last["excess"] > 0
+
+
 def test_a_finished_training_that_is_resumed_has_its_results(tmp_path: Path) -> None:
     s = Settings(epochs=2, batch_size=8, accelerator="cpu")
 

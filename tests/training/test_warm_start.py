@@ -262,14 +262,6 @@ def test_a_masked_model_starts_as_the_network_it_got_its_weights_from(
     assert ignored == expected[name]
 
 
-def test_a_family_of_its_own_statistics_keeps_them_whatever_the_data() -> None:
-    s = Settings(data="shapes:count=24", model="lite0_masked").updated(width=1 / 16)
-    data = load_data(s, "train")
-    model = build_model(s, data)
-    assert model.preprocessing.mean == (127 / 255,) * 3 != data.preprocessing.mean
-    assert model.preprocessing.class_names == data.class_names
-
-
 @pytest.mark.parametrize("classes", [4, 7])
 def test_a_network_starts_from_a_file_of_its_own_weights(
     classes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -290,6 +282,19 @@ def test_a_network_starts_from_a_file_of_its_own_weights(
     assert {"body.conv1.weight", "propose.trunk.stages.conv1.weight"} <= model.pretrained_names
     Path("weights.pth").unlink()
     assert build_model(s, data, resume=True).pretrained_names == model.pretrained_names
+    state = network.state_dict()
+    weight = state.pop("conv1.weight")
+    for file, error in (
+        (None, "weights.pth cannot be read"),
+        (state, r"1 keys missing \(conv1.weight first"),
+        (state | {"conv1.weight": weight, "more": weight}, r"1 unexpected \(more first"),
+        (Vgg16().state_dict(), r"keys missing \("),
+    ):
+        if file:
+            torch.save(file, "weights.pth")
+        with pytest.raises(aib.AibError, match=error) as caught:
+            build_model(s, data)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_masked_network_starts_from_the_same_one_without_a_mask(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def read_results(folder: Path) -> Results:
         content = read_json(path) or {}
         if content.get("kind") == "runs":
             files[path.stem] = read_runs(path, content)
-        elif "images_per_second" in content:
+        elif "what" in content:
             benchmarks[path.stem] = content
         else:
             others[path.stem] = content

@@ -189,10 +189,12 @@ def speed(results: Results) -> Table:
             "what": one["what"],
             "model": f"`{one['model']}`" + (", twice" if one.get("propose") == "twice" else ""),
             "width": f"{one['width']:g}",
+            "pixels": str(one["image_size"]),
             "batch": str(one["batch_size"]),
             "images/s": f"{one['images_per_second']:,.0f}",
             "plain, images/s": f"{one['plain_images_per_second']:,.0f}",
             "ratio": f"{one['ratio']:.2f}",
+            "of its twin without a mask": number(one.get("twin_ratio"), 2),
             "% of the matmul rate": number(one["share_of_matmul"], 0, 100),
             "hardware": one["environment"]["device"],
         }
@@ -200,17 +202,19 @@ def speed(results: Results) -> Table:
         if "plain_images_per_second" in one
     ]
     note = (
-        "Plain is fp32, eager, with a DataLoader. Ours is bf16, compiled and, in training, with "
-        "CUDA graphs, on the GPU; fp32 and eager on a CPU. Inference averages 4 x 12 samples."
+        "Plain is fp32, eager, with a DataLoader; for EfficientNet-Lite it is timm's network "
+        "without a mask. Ours is bf16, compiled and, in training, with CUDA graphs, on the GPU; "
+        "fp32 and eager on a CPU. Inference averages 4 x 12 samples."
     )
-    return table_of("Speed", rows, note)
+    return without_empty_columns(table_of("Speed", rows, note))
 
 
 def latency(results: Results) -> Table:
-    """How long one deterministic call takes on a CPU."""
+    """How long a call takes on a CPU: one deterministic pass, or an explanation."""
     rows = [
         {
             "model": f"`{one['model']}`, width {one['width']:g}",
+            "pixels": str(one["image_size"]),
             "batch": str(row["batch"]),
             "runtime": row["way"],
             "median, ms": f"{row['median_ms']:.1f}",
@@ -221,7 +225,8 @@ def latency(results: Results) -> Table:
         for row in one.get("latency", {}).get("rows", ())
         if "int8" not in row["way"]
     ]
-    return table_of("Latency", rows)
+    notes = (one["note"] for one in results.benchmarks.values() if "note" in one)
+    return table_of("Latency", rows, " ".join(notes))
 
 
 def paper_errors(results: Results) -> Table:
