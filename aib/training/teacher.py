@@ -1,0 +1,145 @@
+"""A teacher: a trained classifier whose probabilities on whole images are a student's targets.
+
+    L = (1 - d) nll + d KL(teacher || student) + the other terms
+
+Its gradient is that of the cross-entropy with (1 - d) label + d teacher; the values differ by d
+times the teacher's entropy.
+"""
+
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from aib.data import Batches, ImageSet
+from aib.data.imagenet import class_names
+from aib.data.preprocessing import Preprocessing
+from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
+from aib.errors import AibError, first_line
+from aib.evaluation.error import default_batch
+from aib.evaluation.matching import match_names
+from aib.models.classifier import Classifier
+from aib.models.gaussian import widen
+from aib.models.modes import seeded_evaluation
+from aib.models.weights import unique_tensors
+from aib.training.warm_start import start_from
+
+
+class Teacher(nn.Module):
+    """A copy of a network, never trained: images of the student to class probabilities [B,C].
+
+    preprocessing: size, mean, std and class names of the network, by default those in its attribute
+        `preprocessing`, else 224 pixels, ImageNet's statistics, and its names for 1,000 classes.
+    distill: weight d of the teacher's probabilities beside the labels.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        distill: float = 1.0,
+        preprocessing: Preprocessing | None = None,
+    ):
+        super().__init__()
+        self.network = deepcopy(network).cpu().eval().requires_grad_(False)
+        self.distill = distill
+        own = getattr(network, "preprocessing", None)
+        default = Preprocessing(224, "squash", IMAGENET_MEAN, IMAGENET_STD)
+        policy = preprocessing or (own if isinstance(own, Preprocessing) else default)
+        side = policy.image_size
+        with seeded_evaluation(self.network):
+            logits = logits_of(self.network(torch.zeros(1, 3, side, side)))
+        names = policy.class_names or class_names(logits.shape[1])
+        if len(names) != logits.shape[1]:
+            raise AibError(f"the teacher has {logits.shape[1]} classes and {len(names)} names")
+        self.preprocessing = replace(policy, class_names=names)
+        # Of the student's x to the teacher's: made once, as a copy to a GPU waits for it.
+        self.scale, self.shift = nn.Buffer(torch.ones(3, 1, 1)), nn.Buffer(torch.zeros(3, 1, 1))
+
+    def train(self, mode: bool = True) -> "Teacher":
+        """Nothing: a teacher stays in evaluation mode, whatever contains it."""
+        return self
+
+    def watch(self, student: Preprocessing) -> None:
+        """Expect images that are normalised for the student."""
+        (mean, std), (own_mean, own_std) = student.statistics(), self.preprocessing.statistics()
+        self.scale.copy_(std / own_std)
+        self.shift.copy_((mean - own_mean) / own_std)
+
+    def start(self, model: Classifier) -> str:
+        """Start the model from the teacher's weights if they fit; describe what was done."""
+        weights = unique_tensors(self.network)
+        if not isinstance(self.network, Classifier):  # a network by the names of an attached one
+            head = f"{model.recipe.get('head')}."
+            weights = {
+                f"head.{n.removeprefix(head)}" if n.startswith(head) else f"tail.{n}": value
+                for n, value in weights.items()
+            }
+        try:
+            loaded = start_from(model, weights, Path("teacher"))
+        except AibError as error:
+            return f"its weights are not those to start from: {first_line(error)}"
+        own = self.preprocessing
+        model.preprocessing = replace(model.preprocessing, mean=own.mean, std=own.std)
+        names = [name for name, _ in model.named_parameters()]
+        copied = "propose.trunk.stages."
+        model.pretrained_names = frozenset(
+            name for name in names if name in loaded.loaded or name.startswith(copied)
+        )
+        return str(loaded)
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        """The probabilities of the same crops, with the teacher's mean, std and size."""
+        x, side = x * self.scale + self.shift, self.preprocessing.image_size
+        if x.shape[2:] != (side, side):
+            x = F.interpolate(x, (side, side), mode="bilinear", antialias=True)
+        return widen(logits_of(self.network(x))).softmax(-1)
+
+    def targets(self, x: Tensor, y: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities to learn [B,C], and the classes [B] that count as right.
+
+        labels: y, or probabilities made from it. With a weight of 1 both are the teacher's.
+        """
+        found = self(x)
+        if self.distill == 1:
+            return found, found.argmax(-1)
+        if not labels.is_floating_point():
+            labels = F.one_hot(labels, found.shape[1])
+        return (1 - self.distill) * labels + self.distill * found, y
+
+    def relabel(self, images: ImageSet) -> ImageSet:
+        """The images with the teacher's classes; without labels if theirs are others."""
+        names = self.preprocessing.class_names
+        policy = replace(images.preprocessing, class_names=names)
+        index = torch.tensor(match_names(names, images.class_names))
+        if images.labelled and bool((index >= 0).all()):
+            return replace(images, labels=index[images.labels], preprocessing=policy)
+        if self.distill < 1:
+            raise AibError(
+                f"the classes of {images.name} are not the teacher's: --distill 1 ignores them"
+            )
+        labels = torch.zeros_like(images.labels)
+        return replace(images, labels=labels, preprocessing=policy, labelled=False)
+
+    def label(self, images: ImageSet, workers: int = 0) -> tuple[ImageSet, Tensor]:
+        """The images, labelled by the teacher if they have no labels, and its predictions [N]."""
+        policy = replace(self.preprocessing, resize=images.preprocessing.resize)
+        device = next(self.network.parameters(), self.shift).device
+        size = default_batch(device, policy.image_size, samples=1)
+        whole = images.prepared_for(policy)
+        batches = Batches(whole, size, train=False, device=device, workers=workers)
+        with seeded_evaluation(self.network):
+            found = [logits_of(self.network(x)).argmax(-1) for x, _ in batches.epoch(0)]
+        predictions = torch.cat(found).cpu()
+        return images if images.labelled else replace(images, labels=predictions), predictions
+
+
+def logits_of(output: object) -> Tensor:
+    """The logits [B,C] in a network's output: itself, or its attribute `logits`."""
+    logits = getattr(output, "logits", output)
+    if not isinstance(logits, Tensor) or logits.dim() != 2:
+        raise AibError("a teacher must return logits [B, C], or an output with such `logits`")
+    return logits
