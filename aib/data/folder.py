@@ -21,6 +21,7 @@ from aib.errors import AibError
 
 SPLITS = ("train", "val", "test")
 MASKS = "masks"
+UNLABELLED = "(without labels: --teacher, --distill 1)"  # a hint for errors
 IMAGE_SIZE = 224  # default; set by folder:photos:image_size=32
 SUFFIXES = {".png", ".jpg", ".jpeg", ".jfif", ".jpe", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 SUFFIXES |= {".ppm", ".pgm"}
@@ -84,7 +85,7 @@ def _labelled_files(path: Path, top: Path) -> tuple[tuple[str, ...], dict[Path, 
         raise _wrong(top, f"train/ lacks its class '{min(other)}'")
     labels = {file: i for i, name in enumerate(classes) for file in image_files(top / name)}
     if deep := [file for file in labels if file.parent.parent != top]:
-        raise _wrong(top, f"{deep[0]} lies in a sub-folder of a class")
+        raise _wrong(top, f"{deep[0]} lies in a sub-folder of a class {UNLABELLED}")
     return classes, labels
 
 
@@ -143,7 +144,7 @@ def _classes(top: Path) -> tuple[str, ...]:
     names = sorted(entry.name for entry in top.iterdir() if entry.is_dir())
     classes = tuple(name for name in names if not name.startswith(".") and name != MASKS)
     if not classes:
-        raise _wrong(top, "it has no sub-folders (without labels: --teacher, --distill 1)")
+        raise _wrong(top, f"it has no sub-folders {UNLABELLED}")
     return classes
 
 
