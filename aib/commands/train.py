@@ -135,16 +135,14 @@ def student_settings(given: dict[str, Any]) -> Settings:
     from aib.training.train import names_function
 
     teacher = given["teacher"]
-    family, student = teacher.partition(":")[0], {}
-    if family in ("lite0", "lite2"):
-        student = {"model": f"{family}_masked"}
-    elif names_function(teacher):
-        student = {"backbone": teacher, "masked": True}
-    elif is_library_name(teacher):
-        student = {"model": teacher, "masked": True}
+    family = teacher.partition(":")[0]
     if not {"model", "backbone"} & set(given):
-        if not student:
+        own = family not in ("lite0", "lite2")
+        if own and not (names_function(teacher) or is_library_name(teacher)):
             raise AibError("name the model that learns, such as --model lite2_masked")
+        student = {"model": teacher if own else f"{family}_masked", "masked": own}
+        if own and not is_library_name(teacher):
+            student["backbone"] = teacher
         given = student | given
     return DISTILLED.updated(**given)
 

@@ -7,6 +7,7 @@ from torch import nn
 
 from aib.config.presets import DISTILLED
 from aib.config.settings import Settings
+from aib.data import ImageSet, as_images
 from aib.data.load import with_distill
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
@@ -32,8 +33,7 @@ def distill(
 ) -> Fitted:
     """Train a masked model to predict what a classifier predicts for whole images.
 
-    teacher: a network that returns logits, a model of aib, or a name as in `Settings.teacher`. It
-        is copied and never trained.
+    teacher: a network that returns logits, a model of aib, or a name as in `Settings.teacher`.
     data: as for `fit`. Labels count with the weight 1 - `settings.distill`, by default 0.5; 1
         ignores them. A folder without class folders has none.
     student: the model to train; by default the teacher itself, masked, which starts from its
@@ -41,9 +41,8 @@ def distill(
     preprocessing: image size, mean, std and class names of a network of your own.
     options: those of `fit`, such as `validation` and `run`.
     """
-    s, weight = settings or DISTILLED, (settings or DISTILLED).distill
-    if isinstance(data, str):
-        data, weight = with_distill(data, weight)
+    s = settings or DISTILLED
+    data, weight = with_distill(data, s.distill) if isinstance(data, str) else (data, s.distill)
     weight = 0.5 if weight is None else weight
     if isinstance(teacher, str):
         guide = load_teacher(teacher, weight)
@@ -52,8 +51,16 @@ def distill(
     model = student or masked_form(teacher, guide, at, area)
     if settings is None and not model.pretrained_names:
         s = replace(s, lr_backbone=None)
-    options = {"preprocessing": model.preprocessing, **options}
-    return fit(model, data, s, teacher=guide, **options)
+    policy = replace(model.preprocessing, class_names=guide.preprocessing.class_names)
+
+    def prepared(part: Data, split: str) -> ImageSet:
+        found = as_images(part, policy, model.num_classes, split=split)
+        return guide.relabel(found).prepared_for(policy)
+
+    for name, split in (("validation", "val"), ("test", "test")):
+        if options.get(name) is not None:
+            options[name] = prepared(options[name], split)
+    return fit(model, prepared(data, "train"), s, teacher=guide, **options)
 
 
 def masked_form(
@@ -64,7 +71,8 @@ def masked_form(
     classes = len(policy.class_names)
     if not isinstance(network, Classifier):
         named = teacher if isinstance(teacher, str) else network
-        model = attach(named, at, num_classes=classes, masked=True, area=area, preprocessing=policy)
+        options: dict[str, Any] = {"masked": True, "area": area, "preprocessing": policy}
+        model = attach(named, at, num_classes=classes, **options)
     elif network.recipe["kind"] == "named":
         form = {name: network.recipe[name] for name in ("image_size", "width", "profile")}
         name = masked_name(network.recipe["name"])

@@ -67,10 +67,10 @@ def fit(
     if not isinstance(model, Classifier):
         raise AibError(f"fit trains a model of aib, not a {type(model).__name__}: use aib.attach")
     s = settings or Settings()
-    images = images_of(data, model, preprocessing, "train", teacher)
+    images = images_of(data, model, preprocessing, "train")
     policy = model.preprocessing = images.preprocessing
     held_out, unseen = (
-        None if one is None else images_of(one, model, None, split, teacher).prepared_for(policy)
+        None if one is None else images_of(one, model, None, split).prepared_for(policy)
         for one, split in ((validation, "val"), (test, "test"))
     )
     training = {k: v for k, v in s.to_dict().items() if k not in CHOICES}
@@ -145,16 +145,11 @@ def missed_area(model: Classifier, s: Settings, area: float | None) -> str | Non
 
 
 def images_of(
-    data: Data,
-    model: Classifier,
-    preprocessing: Preprocessing | None,
-    split: str,
-    teacher: "Teacher | None" = None,
+    data: Data, model: Classifier, preprocessing: Preprocessing | None, split: str
 ) -> ImageSet:
     """The images of the data, which need as many classes as the model."""
     options: dict[str, Any] = {"preprocessing": preprocessing, "split": split}
     images = as_images(data, model.preprocessing, model.num_classes, **options)
-    images = teacher.relabel(images) if teacher else images
     if images.num_classes != model.num_classes:
         raise AibError(
             f"the data has {images.num_classes} classes and the model {model.num_classes}"

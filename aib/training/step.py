@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from lightning.fabric import Fabric
@@ -30,16 +30,13 @@ from aib.training.optim import (
     make_optimizer,
 )
 
-if TYPE_CHECKING:
-    from aib.training.teacher import Teacher
-
 AREA = MEANS.index("area")
 
 
 class Objective(nn.Module):
     """Model and loss in one forward pass: what is compiled, and what data parallelism wraps."""
 
-    def __init__(self, model: Classifier, s: Settings, teacher: "Teacher | None" = None):
+    def __init__(self, model: Classifier, s: Settings, teacher: nn.Module | None = None):
         super().__init__()
         self.model, self.teacher = model, teacher
         self.weights = {name: getattr(s, name) for name in ("lambda_q", "lambda_c", "lambda_area")}
@@ -57,7 +54,7 @@ class Objective(nn.Module):
         out = self.model(x)
         target = smooth_labels(y, self.model.num_classes, self.label_smoothing)
         if self.teacher is not None:
-            target, y = self.teacher.targets(x, y, target)
+            target, y = self.teacher(x, y, target)
         passed = closed = torch.zeros((), device=x.device)
         if isinstance(self.model, Masked) and out.mask is not None:
             passed = self.model.mask_bits(x, out.mask).mean()
@@ -126,7 +123,7 @@ class TrainingStep:
         s: Settings,
         fabric: Fabric,
         steps_per_epoch: int,
-        teacher: "Teacher | None" = None,
+        teacher: nn.Module | None = None,
     ):
         self.settings, self.fabric, self.steps_per_epoch = s, fabric, steps_per_epoch
         single = fabric.world_size == 1

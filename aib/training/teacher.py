@@ -27,35 +27,33 @@ from aib.models.modes import seeded_evaluation
 from aib.models.weights import unique_tensors
 from aib.training.warm_start import start_from
 
+DEFAULT = Preprocessing(224, "squash", IMAGENET_MEAN, IMAGENET_STD)  # of a network that has none
+
 
 class Teacher(nn.Module):
-    """A copy of a network, never trained: images of the student to class probabilities [B,C].
+    """A copy of a network, never trained, that gives targets for a student's images.
 
-    preprocessing: size, mean, std and class names of the network, by default those in its attribute
-        `preprocessing`, else 224 pixels, ImageNet's statistics, and its names for 1,000 classes.
-    distill: weight d of the teacher's probabilities beside the labels.
+    distill: weight d of the teacher beside the labels.
+    preprocessing: size, mean, std and class names of the network; by default its attribute of this
+        name.
     """
 
     def __init__(
-        self,
-        network: nn.Module,
-        distill: float = 1.0,
-        preprocessing: Preprocessing | None = None,
+        self, network: nn.Module, distill: float = 1, preprocessing: Preprocessing | None = None
     ):
         super().__init__()
         self.network = deepcopy(network).cpu().eval().requires_grad_(False)
         self.distill = distill
         own = getattr(network, "preprocessing", None)
-        default = Preprocessing(224, "squash", IMAGENET_MEAN, IMAGENET_STD)
-        policy = preprocessing or (own if isinstance(own, Preprocessing) else default)
-        side = policy.image_size
+        policy = preprocessing or (own if isinstance(own, Preprocessing) else DEFAULT)
         with seeded_evaluation(self.network):
-            logits = logits_of(self.network(torch.zeros(1, 3, side, side)))
-        names = policy.class_names or class_names(logits.shape[1])
-        if len(names) != logits.shape[1]:
-            raise AibError(f"the teacher has {logits.shape[1]} classes and {len(names)} names")
+            x = torch.zeros(1, 3, policy.image_size, policy.image_size)
+            classes = logits_of(self.network(x)).shape[1]
+        names = policy.class_names or class_names(classes)
+        if len(names) != classes:
+            raise AibError(f"the teacher has {classes} classes and {len(names)} names")
         self.preprocessing = replace(policy, class_names=names)
-        # Of the student's x to the teacher's: made once, as a copy to a GPU waits for it.
+        # From the student's x to the teacher's. Made once: a copy to a GPU waits for it.
         self.scale, self.shift = nn.Buffer(torch.ones(3, 1, 1)), nn.Buffer(torch.zeros(3, 1, 1))
 
     def train(self, mode: bool = True) -> "Teacher":
@@ -68,10 +66,26 @@ class Teacher(nn.Module):
         self.scale.copy_(std / own_std)
         self.shift.copy_((mean - own_mean) / own_std)
 
+    @torch.no_grad()
+    def forward(self, x: Tensor, y: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities to learn [B,C], and the classes [B] that count as right.
+
+        labels: y, or probabilities made from it. With a weight of 1 both results are the teacher's.
+        """
+        x, side = x * self.scale + self.shift, self.preprocessing.image_size
+        if x.shape[2:] != (side, side):
+            x = F.interpolate(x, (side, side), mode="bilinear", antialias=True)
+        found = widen(logits_of(self.network(x))).softmax(-1)
+        if self.distill == 1:
+            return found, found.argmax(-1)
+        if not labels.is_floating_point():
+            labels = F.one_hot(labels, found.shape[1])
+        return (1 - self.distill) * labels + self.distill * found, y
+
     def start(self, model: Classifier) -> str:
         """Start the model from the teacher's weights if they fit; describe what was done."""
-        weights = unique_tensors(self.network)
-        if not isinstance(self.network, Classifier):  # a network by the names of an attached one
+        weights, own = unique_tensors(self.network), self.preprocessing
+        if not isinstance(self.network, Classifier):  # by the names of an attached one
             head = f"{model.recipe.get('head')}."
             weights = {
                 f"head.{n.removeprefix(head)}" if n.startswith(head) else f"tail.{n}": value
@@ -81,56 +95,30 @@ class Teacher(nn.Module):
             loaded = start_from(model, weights, Path("teacher"))
         except AibError as error:
             return f"its weights are not those to start from: {first_line(error)}"
-        own = self.preprocessing
         model.preprocessing = replace(model.preprocessing, mean=own.mean, std=own.std)
-        names = [name for name, _ in model.named_parameters()]
-        copied = "propose.trunk.stages."
-        model.pretrained_names = frozenset(
-            name for name in names if name in loaded.loaded or name.startswith(copied)
-        )
+        names, copied = (n for n, _ in model.named_parameters()), "propose.trunk.stages."
+        kept = (n for n in names if n in loaded.loaded or n.startswith(copied))
+        model.pretrained_names = frozenset(kept)
         return str(loaded)
-
-    @torch.no_grad()
-    def forward(self, x: Tensor) -> Tensor:
-        """The probabilities of the same crops, with the teacher's mean, std and size."""
-        x, side = x * self.scale + self.shift, self.preprocessing.image_size
-        if x.shape[2:] != (side, side):
-            x = F.interpolate(x, (side, side), mode="bilinear", antialias=True)
-        return widen(logits_of(self.network(x))).softmax(-1)
-
-    def targets(self, x: Tensor, y: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities to learn [B,C], and the classes [B] that count as right.
-
-        labels: y, or probabilities made from it. With a weight of 1 both are the teacher's.
-        """
-        found = self(x)
-        if self.distill == 1:
-            return found, found.argmax(-1)
-        if not labels.is_floating_point():
-            labels = F.one_hot(labels, found.shape[1])
-        return (1 - self.distill) * labels + self.distill * found, y
 
     def relabel(self, images: ImageSet) -> ImageSet:
         """The images with the teacher's classes; without labels if theirs are others."""
         names = self.preprocessing.class_names
         policy = replace(images.preprocessing, class_names=names)
         index = torch.tensor(match_names(names, images.class_names))
-        if images.labelled and bool((index >= 0).all()):
-            return replace(images, labels=index[images.labels], preprocessing=policy)
-        if self.distill < 1:
+        labelled = images.labelled and bool((index >= 0).all())
+        if not labelled and self.distill < 1:
             raise AibError(
                 f"the classes of {images.name} are not the teacher's: --distill 1 ignores them"
             )
-        labels = torch.zeros_like(images.labels)
-        return replace(images, labels=labels, preprocessing=policy, labelled=False)
+        labels = index[images.labels] if labelled else torch.zeros_like(images.labels)
+        return replace(images, labels=labels, preprocessing=policy, labelled=labelled)
 
     def label(self, images: ImageSet, workers: int = 0) -> tuple[ImageSet, Tensor]:
         """The images, labelled by the teacher if they have no labels, and its predictions [N]."""
-        policy = replace(self.preprocessing, resize=images.preprocessing.resize)
-        device = next(self.network.parameters(), self.shift).device
-        size = default_batch(device, policy.image_size, samples=1)
-        whole = images.prepared_for(policy)
-        batches = Batches(whole, size, train=False, device=device, workers=workers)
+        whole = images.prepared_for(replace(self.preprocessing, resize=images.preprocessing.resize))
+        size = default_batch(self.shift.device, whole.preprocessing.image_size, samples=1)
+        batches = Batches(whole, size, device=self.shift.device, workers=workers)
         with seeded_evaluation(self.network):
             found = [logits_of(self.network(x)).argmax(-1) for x, _ in batches.epoch(0)]
         predictions = torch.cat(found).cpu()

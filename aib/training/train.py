@@ -12,6 +12,7 @@ from aib.config.options import OPTION_NEEDS, ModelOptions, is_library_name
 from aib.config.settings import Settings
 from aib.data import ImageSet, has_split, load
 from aib.data.load import parse_name, with_distill
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning, counted
 from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
@@ -229,9 +230,9 @@ def build_model(
     else:
         size = family(s.model, data.preprocessing.image_size)
         model = create_model(s.model, data.num_classes, size, options=s.options)
-        own = model.preprocessing  # a family's own mean and std come before those of the data
-        statistics = {"mean": own.mean, "std": own.std} if own.mean else {}
-        model.preprocessing = replace(data.preprocessing, **statistics)
+        own, model.preprocessing = model.preprocessing, data.preprocessing
+        if own.mean != Preprocessing.mean:  # a family's own statistics come before the data's
+            model.preprocessing = replace(data.preprocessing, mean=own.mean, std=own.std)
     if teacher is not None and s.init is None:  # to resume, for the names of what is loaded
         loaded = teacher.start(model)
         (report or Reporter()).message(f"{s.teacher}: {loaded}")

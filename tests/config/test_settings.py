@@ -49,7 +49,7 @@ def test_values_that_do_not_go_together_are_refused(values: dict, message: str) 
 
 
 def test_every_option_reaches_the_model_and_its_config() -> None:
-    masked_only = {"area", "noise_std", "propose"}
+    masked_only = {"area", "noise_std", "propose", "map_stride"}
     same = {n for n in OPTION_NAMES if getattr(OTHER_OPTIONS, n) == getattr(ModelOptions(), n)}
     assert same == masked_only | {"dropout", "pool_size"}  # of WRN, of VGG at 224
     data = ImageSet.from_tensors(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.arange(2))

@@ -41,10 +41,10 @@ def test_configs(world: World, data: st.DataObject) -> None:
         world.aib(*command)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["modulated", "masked"])
+@pytest.fixture(scope="module", params=[{"quantizer": 4}, {"masked": True}], ids=str)
 def attached(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("attached") / "net"
-    options = {"quantizer": 4, "latent_dim": 4, "image_size": 16, "masked": request.param}
+    options = {"latent_dim": 4, "image_size": 16} | request.param
     aib.attach(SmallNet(), at="features", num_classes=3, **options).save_pretrained(folder)
     return folder
 

@@ -154,6 +154,15 @@ SETTINGS = Settings(
 DATA = image_set(4, num_classes=3, size=112, mean=IMAGENET_MEAN, std=IMAGENET_STD)
 
 
+def test_images_are_normalised_as_the_data_say_or_as_the_family_expects() -> None:
+    data = image_set(4, num_classes=3, size=112, mean=(0.4, 0.5, 0.6), std=(0.1, 0.2, 0.3))
+    vgg = build_model(Settings(model="vgg").updated(width=WIDTH), data).preprocessing
+    assert (vgg.mean, vgg.std) == ((0.4, 0.5, 0.6), (0.1, 0.2, 0.3))
+    lite = build_model(Settings(model="lite0").updated(width=WIDTH), data).preprocessing
+    assert (lite.mean, lite.std) == ((127 / 255,) * 3, (128 / 255,) * 3)
+    assert lite.class_names == data.class_names
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_a_step_moves_each_parameter_by_its_own_rate(optimizer, path: Path) -> None:
     s = replace(SETTINGS, init=f"vgg16:{path}", optimizer=optimizer)
