@@ -31,7 +31,7 @@ class Options:
 
     Example: aib train --data folder:photos
 
-    Example: aib train --teacher lite2:lite2.pth --data folder:photos
+    Example: aib train --teacher lite2:lite2.pth --data folder:unlabelled
 
     Example: aib train --resume runs/beta02
 
