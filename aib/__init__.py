@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aib.models.types import Attention, Latent, LossTerms, Output
     from aib.report.push import push_to_hub
     from aib.runs.pretrained import from_pretrained
+    from aib.training.distill import distill
     from aib.training.fit import fit
     from aib.training.warm_start import load_backbone
 
@@ -50,6 +51,7 @@ _MODULES = {
     "aib.models.quantize": ["AnchorQuantizer"],
     "aib.models.registry": ["create_model", "list_models"],
     "aib.config.settings": ["Settings"],
+    "aib.training.distill": ["distill"],
     "aib.training.fit": ["fit"],
     "aib.models.types": ["Attention", "Latent", "LossTerms", "Output"],
     "aib.training.warm_start": ["load_backbone"],
@@ -77,6 +79,7 @@ __all__ = [
     "aib_loss",
     "attach",
     "create_model",
+    "distill",
     "evaluate",
     "explain",
     "fit",

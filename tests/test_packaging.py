@@ -51,7 +51,7 @@ def test_the_wheel_installs_into_an_empty_environment(tmp_path: Path):
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "aib/models/bottleneck.py" in names
-    assert "aib/py.typed" in names
+    assert {"aib/py.typed", "aib/data/imagenet_classes.csv"} <= set(names)
     assert "aib/pretrained_models/pets_masked/model.safetensors" in names
     assert not any(name.startswith(("tests", "examples", "tools")) for name in names)
     run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)

@@ -22,6 +22,7 @@ def eval_(
     split: str | None = None,
     root: str | None = None,
     backbone: str | None = None,
+    teacher: str | None = None,
     samples: str | None = None,
     deterministic: bool = False,
     batch_size: int | None = None,
@@ -42,6 +43,7 @@ def eval_(
         split: train, val or test (default: test, or held-out images if there are none).
         root: folder of the data set's official files.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
+        teacher: as of aib train, to measure the agreement with it (default: that of the run).
         samples: attention x latent samples, such as 4x12 (default: the model's profile).
         deterministic: use the means instead of samples.
         batch_size: images per batch (default: what fits the memory).
@@ -57,14 +59,22 @@ def eval_(
     from aib.runs.run import open_run
     from aib.system.environment import environment
     from aib.system.progress import progress_bar
+    from aib.training.train import open_teacher
 
     check_seed(seed)
     if (chosen := folder or run) is None:
         raise AibError("name a run: aib eval RUN")
     opened = open_run(chosen, device, backbone)
     images = opened.images(data, split, root)
-    results = []
+    results, reference = [], None
+    guide = open_teacher(opened.settings, images, teacher)
+    if guide is not None:
+        guide.to(next(opened.model.parameters()).device)
+        if data is None or not images.labelled:
+            images = guide.relabel(images)
     for classes, labelled in match_classes(opened.model, images):
+        if guide is not None:
+            labelled, reference = guide.label(labelled, workers)
         with progress_bar(len(labelled)) as tick:
             found = evaluate(
                 opened.model,
@@ -76,6 +86,7 @@ def eval_(
                 workers=workers,
                 seed=seed,
                 classes=classes,
+                reference=reference,
                 tick=tick,
             )
         results.append(replace(found, weights_sha256=opened.checksum))
@@ -105,6 +116,8 @@ def print_evaluation(e: "Evaluation") -> None:
     if e.top5_error is not None and e.top5_interval is not None:
         low, high = e.top5_interval
         print(f"  top-5 error        {e.top5_error:6.2f}%  (95% interval {low:.2f} to {high:.2f})")
+    if e.agreement is not None:
+        print(f"  agreement          {e.agreement:6.2f}%  of the predictions are the teacher's")
     print(f"  log-likelihood     {-e.nll:6.3f} nats per image")
     print(f"  calibration error  {e.calibration_error:6.2f}%")
     if e.kl_bits is not None:

@@ -24,7 +24,9 @@ GROUPS = {
         "num_anchors", "modulation", "profile",
     ),
     "mask": ("masked", "area", "budget", "lambda_area", "noise_std", "propose", "map_stride"),
-    "objective": ("beta", "beta_warmup", "lambda_q", "lambda_c", "label_smoothing"),
+    "objective": (
+        "teacher", "distill", "beta", "beta_warmup", "lambda_q", "lambda_c", "label_smoothing",
+    ),
     "optimisation": (
         "epochs", "batch_size", "accumulate", "optimizer", "lr", "lr_backbone", "momentum",
         "weight_decay", "clip", "schedule", "milestones", "gamma", "warmup", "ema",

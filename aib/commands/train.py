@@ -13,8 +13,9 @@ from rich.table import Column, Table
 from aib.commands.arguments import run_name, wide_console
 from aib.commands.eval import print_evaluation
 from aib.commands.setting_flags import parse_settings
+from aib.config.options import is_library_name
 from aib.config.own_images import largest_size, own_images
-from aib.config.presets import PRESETS, Preset, get_preset
+from aib.config.presets import DISTILLED, PRESETS, Preset, get_preset
 from aib.config.settings import Settings
 from aib.errors import AibError
 from aib.system.files import quoted
@@ -29,6 +30,8 @@ class Options:
     Example: aib train cifar10_vgg_aib_qt --beta 0.02 --out runs/beta02
 
     Example: aib train --data folder:photos
+
+    Example: aib train --teacher lite2:lite2.pth --data folder:unlabelled
 
     Example: aib train --resume runs/beta02
 
@@ -65,6 +68,8 @@ def main(argv: list[str]) -> None:
         settings = resumed_settings(options, given)
     elif preset is not None:
         settings = preset.settings.updated(**given)
+    elif given.get("teacher"):
+        settings = student_settings(given)
     elif needs_model(given):
         settings = own_settings(given)
     else:
@@ -81,11 +86,14 @@ def resumed_settings(options: Any, given: dict[str, Any]) -> Settings:
     if options.preset is not None or options.out is not None:
         raise AibError("--resume trains in its own folder by its own settings: leave out the rest")
     settings = read_settings(options.resume)
-    if settings.backbone is not None and "backbone" not in given:
-        raise AibError(
-            f"this run needs --backbone {settings.backbone}: aib runs no code because a file "
-            "names it"
-        )
+    from aib.training.train import names_function
+
+    for name in ("backbone", "teacher"):
+        value = getattr(settings, name)
+        if value and name not in given and (name == "backbone" or names_function(value)):
+            raise AibError(
+                f"this run needs --{name} {value}: aib runs no code because a file names it"
+            )
     return settings.updated(**given)
 
 
@@ -120,6 +128,23 @@ def own_settings(given: dict[str, Any]) -> Settings:
         f"{frozen} --data {quoted(s.data)}"
     )
     return s
+
+
+def student_settings(given: dict[str, Any]) -> Settings:
+    """Settings for the student of a teacher: by default the same network, masked."""
+    from aib.training.train import names_function
+
+    teacher = given["teacher"]
+    family = teacher.partition(":")[0]
+    if not {"model", "backbone"} & set(given):
+        own = family not in ("lite0", "lite2")
+        if own and not (names_function(teacher) or is_library_name(teacher)):
+            raise AibError("name the model that learns, such as --model lite2_masked")
+        student = {"model": teacher if own else f"{family}_masked", "masked": own}
+        if own and not is_library_name(teacher):
+            student["backbone"] = teacher
+        given = student | given
+    return DISTILLED.updated(**given)
 
 
 def new_folder(preset: Preset | None, settings: Settings) -> Path:

@@ -257,6 +257,20 @@ CUB200 = [
 
 PETS = [*photographs("pets", "pets"), *light("pets", lr=0.1, lr_backbone=0.02)]
 
+# For the student of a teacher, whose weights it starts from, also in the layers that find the map.
+DISTILLED = Settings(
+    model="lite2_masked",
+    epochs=20,
+    batch_size=32,
+    optimizer="adamw",
+    lr=6e-3,
+    lr_backbone=2e-4,
+    weight_decay=0.01,
+    schedule="cosine",
+    warmup=1.0,
+    clip=5.0,
+)
+
 PRESETS = {p.name: p for p in (*SHAPES, *CIFAR10, *CIFAR100, *SVHN, *CUB200, *PETS)}
 
 

@@ -32,6 +32,7 @@ RISING = Rule(
     "above 0 and above the one before",
     lambda epochs: list(epochs) == sorted(set(epochs)) and min(epochs, default=1) > 0,
 )
+Share = Annotated[float, Rule("above 0 and at most 1", lambda v: 0 < v <= 1)]
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,10 @@ class Settings:
     """Epochs over which beta rises from 0."""
     label_smoothing: Fraction = 0.0
     """Part of each label spread over all classes."""
+    teacher: str | None = None
+    """Learn from a classifier: lite2:PATH, timm:NAME, a run or model, or module:function."""
+    distill: Share | None = None
+    """Weight of the teacher beside labels (default: 0.5, without labels 1)."""
 
     # --- optimisation
     epochs: Count = 200
@@ -98,7 +103,7 @@ class Settings:
     """Learning rate over time: steps or cosine."""
     milestones: Annotated[tuple[int, ...], RISING] = (25, 50, 75, 100, 125, 150, 175)
     """Epochs where --lr falls."""
-    gamma: Annotated[float, Rule("above 0 and at most 1", lambda v: 0 < v <= 1)] = 0.5
+    gamma: Share = 0.5
     """Factor of the learning rate per milestone."""
     warmup: NonNegative = 0.0
     """Epochs over which --lr rises."""

@@ -2,7 +2,7 @@
 
 The contract: one sub-folder per class, optionally below train/, val/ and test/. Masks are optional
 PNG files below masks/, at the path of their image: masks/CLASS/NAME.png, or
-masks/SPLIT/CLASS/NAME.png.
+masks/SPLIT/CLASS/NAME.png. With `labels=no` the images may lie anywhere, and have no labels.
 """
 
 import os
@@ -21,6 +21,7 @@ from aib.errors import AibError
 
 SPLITS = ("train", "val", "test")
 MASKS = "masks"
+UNLABELLED = "(without labels: --teacher, --distill 1)"  # a hint for errors
 IMAGE_SIZE = 224  # default; set by folder:photos:image_size=32
 SUFFIXES = {".png", ".jpg", ".jpeg", ".jfif", ".jpe", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 SUFFIXES |= {".ppm", ".pgm"}
@@ -34,26 +35,36 @@ def has_split(path: Path, split: str) -> bool:
     return split in SPLITS and (path / split).is_dir()
 
 
-def read(split: str, *, path: Path, resize: Resize = "squash") -> ImageSet:
-    """Read one split of the folder; damaged images are left out and listed in `.skipped`."""
+def has_classes(path: Path) -> bool:
+    """Whether all training images lie in sub-folders, one per class."""
+    top = path / "train" if (path / "train").is_dir() else path
+    files = _files_without_masks(top)
+    return bool(files) and all(file.parent.parent == top for file in files)
+
+
+def read(split: str, *, path: Path, resize: Resize = "squash", labels: bool = True) -> ImageSet:
+    """Read one split of the folder; damaged images are left out and listed in `.skipped`.
+
+    Without `labels` all images below the folder are taken, and belong to one class.
+    """
     if not has_split(path, split):
         raise _wrong(path, f"it has no images in '{split}'")
     top = path / split if (path / "train").is_dir() else path
-    classes = _classes(path / "train" if top != path else path)
-    if other := set(_classes(top)) - set(classes):
-        raise _wrong(top, f"train/ lacks its class '{min(other)}'")
-    labels = {file: i for i, name in enumerate(classes) for file in image_files(top / name)}
-    if deep := [file for file in labels if file.parent.parent != top]:
-        raise _wrong(top, f"{deep[0]} lies in a sub-folder of a class")
-    errors = decode_all(list(labels))
-    paths = tuple(file for file in labels if file not in errors)
-    present = {labels[file] for file in paths}
+    if labels:
+        classes, label_of = _labelled_files(path, top)
+    else:
+        classes, label_of = ("unlabelled",), dict.fromkeys(_files_without_masks(top), 0)
+    errors = decode_all(list(label_of))
+    paths = tuple(file for file in label_of if file not in errors)
+    present = {label_of[file] for file in paths}
+    if not present:
+        raise AibError(f"{top} has no readable image")
     if len(present) < (len(classes) if split == "train" else 1):  # test images may lack a class
         empty = next(name for i, name in enumerate(classes) if i not in present)
         raise _wrong(top, f"'{empty}' has no readable image")
     keys = tuple(file.relative_to(path).as_posix() for file in paths)
     objects = _masks(path, keys)
-    targets = torch.tensor([labels[file] for file in paths])
+    targets = torch.tensor([label_of[file] for file in paths])
     policy = Preprocessing(IMAGE_SIZE, resize, IMAGENET_MEAN, IMAGENET_STD, classes)
     return ImageSet(
         f"folder:{path}",
@@ -63,7 +74,24 @@ def read(split: str, *, path: Path, resize: Resize = "squash") -> ImageSet:
         files=ImageFiles(paths, objects=objects, object_values=from_user),
         skipped=tuple(errors.values()),
         keys=keys,
+        labelled=labels,
     )
+
+
+def _labelled_files(path: Path, top: Path) -> tuple[tuple[str, ...], dict[Path, int]]:
+    """The classes, and the label of each image of the split in `top`."""
+    classes = _classes(path / "train" if top != path else path)
+    if other := set(_classes(top)) - set(classes):
+        raise _wrong(top, f"train/ lacks its class '{min(other)}'")
+    labels = {file: i for i, name in enumerate(classes) for file in image_files(top / name)}
+    if deep := [file for file in labels if file.parent.parent != top]:
+        raise _wrong(top, f"{deep[0]} lies in a sub-folder of a class {UNLABELLED}")
+    return classes, labels
+
+
+def _files_without_masks(top: Path) -> list[Path]:
+    """All images below the folder."""
+    return [file for file in image_files(top) if not file.is_relative_to(top / MASKS)]
 
 
 def _masks(path: Path, keys: tuple[str, ...]) -> tuple[Path | None, ...]:
@@ -116,7 +144,7 @@ def _classes(top: Path) -> tuple[str, ...]:
     names = sorted(entry.name for entry in top.iterdir() if entry.is_dir())
     classes = tuple(name for name in names if not name.startswith(".") and name != MASKS)
     if not classes:
-        raise _wrong(top, "it has no sub-folders")
+        raise _wrong(top, f"it has no sub-folders {UNLABELLED}")
     return classes
 
 

@@ -47,6 +47,7 @@ class ImageSet(Dataset):
     # What identifies each image in its data set: the path of its file in the folder, else its
     # index. A run records the keys of the images that it held out.
     keys: tuple[str | int, ...] = ()
+    labelled: bool = True  # else all labels are 0, until a teacher predicts them
 
     def __post_init__(self) -> None:
         count = len(self.labels)

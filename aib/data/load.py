@@ -101,7 +101,27 @@ def at_most(name: str, image_size: int) -> tuple[str, int]:
     options = parse_name(name)[2]
     if "image_size" in options:
         return name, _convert("image_size", options["image_size"], int)
-    return f"{name}{',' if options else ':'}image_size={image_size}", image_size
+    return _with_option(name, f"image_size={image_size}"), image_size
+
+
+def with_distill(name: str, distill: float | None) -> tuple[str, float]:
+    """The data of a student, and the teacher's weight: by default 1 without labels, else 0.5.
+
+    With a weight of 1 the name of a folder says that its images have no labels.
+    """
+    kind, path, options = parse_name(name)
+    if kind != "folder":
+        return name, 0.5 if distill is None else distill
+    unlabelled = not _convert("labels", options.get("labels", "yes"), bool)
+    if distill is None:
+        distill = 1.0 if unlabelled or not folder.has_classes(path) else 0.5
+    if distill == 1 and not unlabelled:
+        name = _with_option(name, "labels=no")
+    return name, distill
+
+
+def _with_option(name: str, option: str) -> str:
+    return f"{name}{',' if parse_name(name)[2] else ':'}{option}"
 
 
 def same_images(name: str, other: str) -> bool:

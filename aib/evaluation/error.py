@@ -68,6 +68,7 @@ class Evaluation:
     area: float | None = None  # masked models: mean of the mask, 0 to 1
     mask_bits: float | None = None  # masked models: bits per image that the mask lets through
     closed_share: float | None = None  # masked models: images whose mask keeps less than CLOSED
+    agreement: float | None = None  # percent of images that have the teacher's prediction
     weights_sha256: str | None = None  # of the run
 
     def is_of(self, weights_sha256: str) -> bool:
@@ -114,6 +115,7 @@ def evaluate(
     classes: Literal["own", "raw", "matched"] = "own",
     tick: Tick = silent,
     logits: list[tuple[Tensor, Tensor]] | None = None,
+    reference: Tensor | None = None,
 ) -> Evaluation:
     """Evaluate the model on a whole data set, on the model's device.
 
@@ -122,7 +124,8 @@ def evaluate(
 
     The noise is seeded, so the same call gives the same result on the same machine. `batch_size`
     fits the memory if it is not given. `tick` is called with the number of images of each batch,
-    and `logits` collects (logits [B,C], labels [B]) of each.
+    and `logits` collects (logits [B,C], labels [B]) of each. `reference` holds a teacher's
+    predictions [N] of the same images, for the agreement with it.
     """
     check_model(model, "evaluate")
     device = next(model.parameters()).device
@@ -139,13 +142,18 @@ def evaluate(
     forward = torch.compile(model) if compile else model
     metrics = EvaluationMetrics(model.num_classes, device)
     with seeded_evaluation(model, seed):
-        began = time.monotonic()
+        began, done = time.monotonic(), 0
         for x, y in batches.epoch(0):
             with autocast(device, precision):
                 x = x.contiguous(memory_format=layout)
                 out = forward(x, samples, deterministic=deterministic)
             averaged = out.average(average)
-            metrics.add(averaged, y, information(model, x, out))
+            extra = information(model, x, out)
+            if reference is not None:
+                same = averaged.argmax(-1) == reference[done : done + len(y)].to(device)
+                extra["agreement"] = 100.0 * same
+            done += len(y)
+            metrics.add(averaged, y, extra)
             if logits is not None:
                 logits.append((averaged, y))
             tick("evaluating", len(y))
@@ -243,5 +251,5 @@ class EvaluationMetrics:
             "calibration_bins": bins,
         } | {
             name: float(self.extra[name]) / n if name in self.extra else None
-            for name in ("kl_bits", "area", "mask_bits", "closed_share")
+            for name in ("kl_bits", "area", "mask_bits", "closed_share", "agreement")
         }

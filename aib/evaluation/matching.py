@@ -1,12 +1,14 @@
 """The classes of a data set as those of a model: the same, matched by name, or by their index."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from aib.data import ImageSet
+from aib.data.imagenet import imagenet_classes
 from aib.errors import AibError
 from aib.models.classifier import Classifier
 
@@ -32,19 +34,14 @@ def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet
     "own": the class names are the same, nothing changes. "raw": equally many classes under other
     names (CIFAR-10 and STL-10), whose indices are used as they are; not for the same names in
     another order. "matched": classes with a shared name; images of other classes are left out.
-    ImageNet has "Cardigan" and "cardigan", where the same spelling decides, and "crane" twice,
-    which cannot be told apart and is left out.
+    ImageNet's classes may also be their WordNet numbers and, for a model with all of them, indices.
     """
-    ours = [canonical(name) for name in model.preprocessing.class_names]
-    theirs = [canonical(name) for name in data.class_names]
-    if ours == theirs or (not ours and len(theirs) == model.num_classes):
+    names, theirs = model.preprocessing.class_names, data.class_names
+    if not names and len(theirs) == model.num_classes:
         return [("own", data)]
-    index = [-1] * len(theirs)
-    as_spelled = (model.preprocessing.class_names, data.class_names)  # decides where both match
-    for known, asked in ((ours, theirs), as_spelled):
-        times, wanted = Counter(known), Counter(asked)
-        only = {name: i for i, name in enumerate(known) if times[name] == 1 == wanted[name]}
-        index = [only.get(name, i) for name, i in zip(asked, index, strict=True)]
+    index = match_names(names, theirs)
+    if index == list(range(model.num_classes)):
+        return [("own", data)]
     found: list[tuple[Any, ImageSet]] = []
     same = sorted(index) == list(range(model.num_classes))  # the same classes in another order
     if len(theirs) == model.num_classes and not same:
@@ -54,14 +51,37 @@ def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet
         keep = (labels >= 0).nonzero().flatten()
         if len(keep):
             subset = data.subset(keep)
-            names = replace(subset.preprocessing, class_names=model.preprocessing.class_names)
-            found.append(("matched", replace(subset, labels=labels[keep], preprocessing=names)))
+            policy = replace(subset.preprocessing, class_names=names)
+            found.append(("matched", replace(subset, labels=labels[keep], preprocessing=policy)))
     if not found:
         raise AibError(
             f"the model's {model.num_classes} classes do not fit {data.name}: it has {len(theirs)} "
             "classes and no name in common"
         )
     return found
+
+
+def match_names(names: Sequence[str], others: Sequence[str]) -> list[int]:
+    """The position in `names` of each of the other class names; -1 where there is none.
+
+    ImageNet is often listed with "Cardigan" and "cardigan", where the same spelling decides, and
+    with "crane" twice, which cannot be told apart.
+    """
+    wordnet = imagenet_classes()
+    numbers = dict(enumerate(wordnet.values())) if len(names) == len(wordnet) else {}
+    if set(numbers.values()) == set(names):
+        others = [numbers.get(int(name), name) if name.isdecimal() else name for name in others]
+    ours, theirs = (
+        [canonical(wordnet.get(name, name)) for name in spelled] for spelled in (names, others)
+    )
+    if ours == theirs:
+        return list(range(len(names)))
+    index = [-1] * len(theirs)
+    for known, asked in ((ours, theirs), (names, others)):  # the spelling decides where both match
+        times, wanted = Counter(known), Counter(asked)
+        only = {name: i for i, name in enumerate(known) if times[name] == 1 == wanted[name]}
+        index = [only.get(name, i) for name, i in zip(asked, index, strict=True)]
+    return index
 
 
 def canonical(name: str) -> str:

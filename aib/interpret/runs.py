@@ -18,6 +18,7 @@ from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
 from aib.runs.run import Run
 from aib.system.environment import environment
+from aib.training.train import open_teacher
 
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
@@ -36,8 +37,15 @@ def feeds_for(
     if images is not None and images < 2:
         raise AibError(f"--images must be at least 2, not {images}")
     feeds: list[Batches] = []
+    s = runs[0].settings  # its teacher gives images labels that have none
     for run in runs:
-        _, data = prepare_images(run.model, run.images(name, split, root, like=runs[0]))
+        device = next(run.model.parameters()).device
+        found = run.images(name, split, root, like=runs[0])
+        if not found.labelled or (s is not None and s.distill == 1 and s.data == name):
+            guide = open_teacher(s, found)
+            if guide is not None:
+                found, _ = guide.to(device).label(guide.relabel(found), workers)
+        _, data = prepare_images(run.model, found)
         first = feeds[0].data if feeds else data
         if data.preprocessing.image_size != first.preprocessing.image_size:
             raise AibError(
@@ -46,7 +54,6 @@ def feeds_for(
             )
         if not torch.equal(data.labels, first.labels):
             raise AibError(f"{runs[0].label} and {run.label} do not know the same classes")
-        device = next(run.model.parameters()).device
         indices = sample_indices(len(data), images, seed)
         feeds.append(Batches(data, batch_size, indices=indices, device=device, workers=workers))
     return feeds

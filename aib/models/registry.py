@@ -178,6 +178,12 @@ def evaluator_name(name: str) -> str:
     return f"{find_entry(name).backbone}_evaluator"
 
 
+def masked_name(name: str) -> str:
+    """The masked model with the same backbone as this model."""
+    backbone = find_entry(name).backbone
+    return next(n for n, e in MODELS.items() if e.backbone == backbone and e.build is build_masked)
+
+
 def family(name: str, image_size: int) -> int:
     """The `image_size` of `create_model` for images of this size: 224 from 112 on, if it exists."""
     sizes = find_entry(name).sizes

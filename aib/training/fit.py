@@ -4,7 +4,7 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lightning.fabric import Fabric
 from torch.utils.data import Dataset
@@ -15,12 +15,16 @@ from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.classifier import Classifier
 from aib.models.masked import Masked
+from aib.models.weights import weights_sha256
 from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.folder import RunFolder
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Fitted, Loop
 from aib.training.progress import Reporter, make_reporter
 from aib.training.step import budget_of
+
+if TYPE_CHECKING:
+    from aib.training.teacher import Teacher
 
 AREA_MARGIN = 0.05  # between the masks' mean area at the end and its budget
 Data = ImageSet | Dataset | tuple[Any, Any] | str
@@ -38,6 +42,7 @@ def fit(
     resume: bool = False,
     progress: bool = True,
     report: Reporter | None = None,
+    teacher: "Teacher | None" = None,
 ) -> Fitted:
     """Train `model` on `data` and return it with its last metrics.
 
@@ -55,7 +60,7 @@ def fit(
     `resume=True` continues. Without `run` nothing is written.
 
     `progress` shows a bar on a terminal and prints lines elsewhere; a `report` of your own receives
-    the metrics and messages instead.
+    the metrics and messages instead. For a `teacher` see `aib.distill`.
     """
     if resume and run is None:
         raise AibError("name the folder of the run to resume: fit(..., run=FOLDER, resume=True)")
@@ -76,7 +81,9 @@ def fit(
     if report is None:
         report = make_reporter() if progress and fabric.is_global_zero else Reporter()
     about, data_sets = {"training": training}, (images, held_out, unseen)
-    return run_training(model, s, data_sets, fabric, report, folder, about, resume=resume)
+    return run_training(
+        model, s, data_sets, fabric, report, folder, about, resume=resume, teacher=teacher
+    )
 
 
 def run_training(
@@ -90,6 +97,7 @@ def run_training(
     *,
     recorded: Collection[str | int] | None = None,
     resume: bool = False,
+    teacher: "Teacher | None" = None,
 ) -> Fitted:
     """Train in each of the processes, with everything prepared.
 
@@ -97,12 +105,14 @@ def run_training(
     `recorded` are the keys of the held-out images.
     """
     images, held_out, test = data
+    if teacher is not None:  # a resumed run needs the same one
+        about = about | {"teacher": {"weights_sha256": weights_sha256(teacher.network)}}
     run = None if folder is None else RunFolder(folder)
     with ExitStack() as lock:
         if run is not None:
             opened = run.opened(model, about, held_out=recorded, resume=resume)
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
-        loop = Loop(model, images, s, held_out, run, report, fabric)
+        loop = Loop(model, images, s, held_out, run, report, fabric, teacher)
         if test is not None:
             loop.test_images = len(test)
         if resume:
@@ -114,7 +124,10 @@ def run_training(
         if run is not None:  # all wait: a process that returned earlier might read the weights
             run_on_rank_zero(fabric, lambda: run.write_weights(fitted.model))
         if test is not None and fabric.is_global_zero:
-            fitted = replace(fitted, test=loop.evaluate(fitted.model, test))
+            reference = None
+            if teacher is not None:
+                test, reference = teacher.label(test, s.workers)
+            fitted = replace(fitted, test=loop.evaluate(fitted.model, test, reference=reference))
     return fitted
 
 

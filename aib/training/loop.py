@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -26,6 +26,9 @@ from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
 from aib.training.progress import Pace, Reporter
 from aib.training.step import TrainingStep
+
+if TYPE_CHECKING:
+    from aib.training.teacher import Teacher
 
 FEW_STEPS = 200  # fewer leave BatchNorm's running statistics near their initial values
 
@@ -80,9 +83,15 @@ class Loop:
         run: RunFolder | None = None,
         report: Reporter | None = None,
         fabric: Fabric | None = None,
+        teacher: "Teacher | None" = None,
     ):
         s = self.settings = settings
         fabric = fabric or start_fabric(s)
+        self.reference: Tensor | None = None  # the teacher's predictions of the held-out images
+        if teacher is not None:
+            teacher.to(fabric.device).watch(model.preprocessing)
+            if validation is not None and fabric.is_global_zero:
+                validation, self.reference = teacher.label(validation, s.workers)
         if validation is not None:  # it is evaluated many times: images and masks stay in memory
             needed = 4 * len(validation) * validation.preprocessing.image_size**2
             validation = validation.in_memory() if fits(s.cache, needed) else validation
@@ -103,7 +112,7 @@ class Loop:
                 f"{left_out:,} of {count:,} training images are left out of each epoch, as every "
                 f"batch has {s.batch_size}"
             )
-        self.take_step = TrainingStep(model, s, fabric, self.steps_per_epoch)
+        self.take_step = TrainingStep(model, s, fabric, self.steps_per_epoch, teacher)
         self.quantizer = self.take_step.model.quantizer
         self.sums = MetricSums(fabric.device)
         self.step = 0
@@ -159,7 +168,8 @@ class Loop:
         """Evaluate the held-out images; the last time, also fit the calibration on them."""
         assert self.validation is not None
         logits: list[tuple[Tensor, Tensor]] = []
-        evaluation = self.evaluate(model, self.validation, logits=logits)
+        compared = {"logits": logits, "reference": self.reference}
+        evaluation = self.evaluate(model, self.validation, **compared)
         if last:
             values, labels = map(torch.cat, zip(*logits, strict=True))
             self.calibration = fit_calibration(values, labels)

@@ -36,9 +36,9 @@ AREA = MEANS.index("area")
 class Objective(nn.Module):
     """Model and loss in one forward pass: what is compiled, and what data parallelism wraps."""
 
-    def __init__(self, model: Classifier, s: Settings):
+    def __init__(self, model: Classifier, s: Settings, teacher: nn.Module | None = None):
         super().__init__()
-        self.model = model
+        self.model, self.teacher = model, teacher
         self.weights = {name: getattr(s, name) for name in ("lambda_q", "lambda_c", "lambda_area")}
         self.budget = budget_of(model, s)
         self.kl_weight = kl_weight(model)
@@ -53,6 +53,8 @@ class Objective(nn.Module):
         """
         out = self.model(x)
         target = smooth_labels(y, self.model.num_classes, self.label_smoothing)
+        if self.teacher is not None:
+            target, y = self.teacher(x, y, target)
         passed = closed = torch.zeros((), device=x.device)
         if isinstance(self.model, Masked) and out.mask is not None:
             passed = self.model.mask_bits(x, out.mask).mean()
@@ -115,7 +117,14 @@ class TrainingStep:
     Nothing in a step waits for the device.
     """
 
-    def __init__(self, model: Classifier, s: Settings, fabric: Fabric, steps_per_epoch: int):
+    def __init__(
+        self,
+        model: Classifier,
+        s: Settings,
+        fabric: Fabric,
+        steps_per_epoch: int,
+        teacher: nn.Module | None = None,
+    ):
         self.settings, self.fabric, self.steps_per_epoch = s, fabric, steps_per_epoch
         single = fabric.world_size == 1
         cuda = fabric.device.type == "cuda"
@@ -127,7 +136,9 @@ class TrainingStep:
         )
         self.average = WeightAverage(self.model, s.ema) if s.ema else None
         self.frozen = FrozenLayers(self.model, s.freeze)
-        objective: nn.Module = Objective(self.model, s)
+        if teacher is not None:
+            teacher.to(memory_format=self.memory_format)  # type: ignore[call-overload]
+        objective: nn.Module = Objective(self.model, s, teacher)
         if s.compile:
             objective = torch.compile(objective)  # type: ignore[assignment]
         capture = s.graphs and single and cuda

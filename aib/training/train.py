@@ -1,5 +1,6 @@
 """Train from settings: data, model, loop and the final evaluation."""
 
+import warnings
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,12 +11,13 @@ from lightning.fabric import Fabric
 from aib.config.options import OPTION_NEEDS, ModelOptions, is_library_name
 from aib.config.settings import Settings
 from aib.data import ImageSet, has_split, load
-from aib.data.load import parse_name
+from aib.data.load import parse_name, with_distill
 from aib.data.preprocessing import Preprocessing
-from aib.errors import AibError, counted
+from aib.errors import AibError, AibWarning, counted
 from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
 from aib.models.networks.attachment import attach, attach_options
+from aib.models.networks.by_name import build_network, call_builder, preprocessing_of
 from aib.models.registry import create_model, evaluator_name, family, find_entry
 from aib.models.weights import (
     CHECKPOINT,
@@ -25,13 +27,14 @@ from aib.models.weights import (
     read_config,
     read_preprocessing,
 )
+from aib.runs.download import is_address
 from aib.runs.files import (
     final_split,
     measured_split,
     read_held_out,
     write_evaluation,
 )
-from aib.runs.pretrained import find_model, packaged_models
+from aib.runs.pretrained import find_model, from_pretrained, packaged_models
 from aib.system.files import sha256
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric
@@ -40,6 +43,7 @@ from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter
+from aib.training.teacher import Teacher
 from aib.training.warm_start import (
     FAMILIES,
     is_backbone,
@@ -67,6 +71,11 @@ def train(
         find_entry(settings.model)
     if settings.evaluator:
         settings = evaluator_settings(settings)
+    if settings.teacher is not None:
+        data, distill = with_distill(settings.data, settings.distill)
+        settings = replace(settings, data=data, distill=distill)
+    elif settings.distill is not None:
+        raise AibError("distill is the weight of a teacher: add --teacher")
     settings = with_test_images(settings)
     if resume:
         require_checkpoint(folder / CHECKPOINT)
@@ -95,13 +104,17 @@ def train(
 def _train(s: Settings, folder: Path, fabric: Fabric, resume: bool, report: Reporter) -> Fitted:
     """`train` in each of the processes."""
     recorded = read_held_out(folder) if resume else None
+    teacher = None if s.teacher is None else load_teacher(s.teacher, s.distill or 1.0)
     data = load_data(s, "train", recorded)
     own_validation = has_split(s.data, "val")
     validation = load_data(s, "val", recorded) if s.holdout or own_validation else None
     test: list[ImageSet] = []  # loaded now: an error in them is one before the training
     if final_split(s) == "test":
         run_on_rank_zero(fabric, lambda: test.append(load_data(s, "test")))
-    model = build_model(s, data, resume=resume, report=report)
+    if teacher is not None:
+        data, test = teacher.relabel(data), [teacher.relabel(one) for one in test]
+        validation = validation and teacher.relabel(validation)
+    model = build_model(s, data, resume=resume, report=report, teacher=teacher)
     if resume:  # normalised as the weights expect, which need not be the data's own way
         model.preprocessing = read_preprocessing(folder / CONFIG)
     data = data.prepared_for(model.preprocessing)
@@ -127,6 +140,7 @@ def _train(s: Settings, folder: Path, fabric: Fabric, resume: bool, report: Repo
         {"settings": s.to_dict()},
         recorded=validation.keys if validation and not own_validation else None,
         resume=resume,
+        teacher=teacher,
     )
 
 
@@ -192,13 +206,20 @@ def load_data(s: Settings, split: str, held_out: list[str | int] | None = None) 
 
 
 def build_model(
-    s: Settings, data: ImageSet, *, resume: bool = False, report: Reporter | None = None
+    s: Settings,
+    data: ImageSet,
+    *,
+    resume: bool = False,
+    report: Reporter | None = None,
+    teacher: Teacher | None = None,
 ) -> Classifier:
-    """Make a model for these images, with random or pretrained weights or those of `init`.
+    """Make a model for these images, with random or pretrained weights, `init`'s or the teacher's.
 
     The model says how the images are prepared: a library's network has a size and normalisation of
     its own. To `resume`, nothing is loaded: the checkpoint holds all weights.
     """
+    if not data.labelled and teacher is None:
+        raise AibError(f"{s.data} has no labels: add --teacher")
     if data.num_classes < 2:
         raise AibError(
             f"{s.data} has one class, {data.class_names[0]!r}: training needs two or more"
@@ -212,6 +233,9 @@ def build_model(
         own, model.preprocessing = model.preprocessing, data.preprocessing
         if own.mean != Preprocessing.mean:  # a family's own statistics come before the data's
             model.preprocessing = replace(data.preprocessing, mean=own.mean, std=own.std)
+    if teacher is not None and s.init is None:  # to resume, for the names of what is loaded
+        loaded = teacher.start(model)
+        (report or Reporter()).message(f"{s.teacher}: {loaded}")
     if resume:
         if s.init is not None and is_backbone(s.init):
             mark_pretrained(model)
@@ -237,3 +261,44 @@ def load_init(model: Classifier, init: str, report: Reporter) -> None:
             )
         loaded = load_trained(model, path)
     report.message(f"{init}: {loaded}")
+
+
+def load_teacher(spec: str, distill: float = 1.0) -> Teacher:
+    """The teacher of this name: see `Settings.teacher`."""
+    family, _, path = spec.partition(":")
+    if family == "vgg16":
+        raise AibError("vgg16:PATH has no classes to teach: name lite0:PATH, lite2:PATH or a run")
+    if family in FAMILIES:
+        model = create_model(family, 1000, 224)
+        load_backbone(model, Path(path).expanduser())
+        return Teacher(model, distill)
+    if is_library_name(spec):
+        network = build_network(spec, pretrained=True)
+        return Teacher(network, distill, preprocessing_of(spec, network))
+    if names_function(spec):
+        return Teacher(call_builder(spec), distill)
+    return Teacher(from_pretrained(spec), distill)
+
+
+def names_function(spec: str) -> bool:
+    """Whether this teacher is a function of the user's, which only the user may name."""
+    known = is_library_name(spec) or is_backbone(spec) or is_address(spec)
+    return ":" in spec and not known and not Path(spec).exists()
+
+
+def open_teacher(s: Settings | None, images: ImageSet, spec: str | None = None) -> Teacher | None:
+    """The teacher of a run that is evaluated on these images, or the one of `spec`; None without.
+
+    A run's own teacher is only needed for images without labels.
+    """
+    found = spec or (s.teacher if s is not None else None)
+    try:
+        if found is None or (spec is None and names_function(found)):
+            raise AibError(f"{images.name} needs labels or a --teacher that gives them")
+        return load_teacher(found)
+    except AibError as error:
+        if spec is not None or not images.labelled:
+            raise
+        if found is not None:
+            warnings.warn(f"no agreement with the teacher: {error}", AibWarning, stacklevel=2)
+        return None

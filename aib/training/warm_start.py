@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
+from aib.data.imagenet import class_names
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError
 from aib.models.backbones.propose import CopyProposal
@@ -96,6 +97,8 @@ def _load_lite(
         return head
     values = {name.rpartition(".")[2]: found[name] for name in head}
     load_tensors(model.get_submodule("head"), values, path)
+    if not model.preprocessing.class_names:
+        model.preprocessing = replace(model.preprocessing, class_names=class_names(1000))
     return []
 
 
@@ -120,7 +123,16 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     random weights. A masked model also takes the backbone of one without a mask, and its head where
     it fits. The model then expects images normalised as those of the saved one.
     """
-    weights, expected = read_tensors(path), unique_tensors(model)
+    loaded = start_from(model, read_tensors(path), path)
+    with suppress(AibError):  # without a config it is not known which images the weights expect
+        saved = read_preprocessing(path.with_name(CONFIG))
+        model.preprocessing = replace(model.preprocessing, mean=saved.mean, std=saved.std)
+    return loaded
+
+
+def start_from(model: Classifier, weights: dict[str, Tensor], path: Path) -> LoadedWeights:
+    """Give the model weights that were read from `path`, as `load_trained` says."""
+    expected = unique_tensors(model)
     missing: list[str] = []
     ignored: list[str] = []
     if isinstance(model, Masked) and not any(name.startswith("body.") for name in weights):
@@ -143,9 +155,6 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     load_tensors(model, kept, path, fresh=fresh, advice=SAME_FORM)
     if missing:
         copy_to_proposal(model, "body" if model.recipe["kind"] == "attached" else "body.0")
-    with suppress(AibError):  # without a config it is not known which images the weights expect
-        saved = read_preprocessing(path.with_name(CONFIG))
-        model.preprocessing = replace(model.preprocessing, mean=saved.mean, std=saved.std)
     return LoadedWeights(tuple(kept), fresh, tuple(ignored))
 
 
