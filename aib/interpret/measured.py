@@ -121,6 +121,21 @@ class Transplant(FlatResults):
 
 
 @dataclass(frozen=True)
+class Backgrounds(FlatResults):
+    """Errors with the object on other backgrounds, in percent."""
+
+    images: float
+    without: float  # images without a known object, left out
+    chance: float  # accuracy of naming the most frequent class
+    own: Estimate  # the image as it is
+    filled: Estimate  # its own background, filled where the object was
+    other: Estimate  # that of an image of another class
+    noise: Estimate
+    alone: Estimate  # accuracy on the filled background without the object
+    lost: Estimate  # other - filled, paired by image
+
+
+@dataclass(frozen=True)
 class MaskUse(FlatResults):
     """What the mask of a masked model lets through, in percent."""
 
@@ -176,8 +191,10 @@ class Located(FlatResults):
     auroc: Estimate
     max_box_acc: Estimate | None = None  # MaxBoxAccV2
     max_box_acc_at: dict[float, Estimate] = field(default_factory=dict)  # by IoU
-    pxap: Estimate | None = None  # this and the next need masks; boxes are not enough
+    pxap: Estimate | None = None  # this and those below need masks; boxes are not enough
     mask_iou: Estimate | None = None
+    max_f: Estimate | None = None
+    mae: Estimate | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from aib.interpret.studies import Plan, study
 from aib.runs.run import Run
 from aib.system.environment import environment
 
+BATCH = 256  # images per batch
+CPU_PIXELS = 2**20  # per batch on a CPU, where larger ones are slower and the bar stands still
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
 
@@ -28,7 +30,7 @@ def feeds_for(
     split: str | None = None,
     root: str | None = None,
     images: int | None = None,
-    batch_size: int = 256,
+    batch_size: int | None = None,
     workers: int = 0,
     seed: int = 0,
 ) -> list[Batches]:
@@ -47,8 +49,12 @@ def feeds_for(
         if not torch.equal(data.labels, first.labels):
             raise AibError(f"{runs[0].label} and {run.label} do not know the same classes")
         device = next(run.model.parameters()).device
+        size = batch_size
+        if size is None:
+            pixels = data.preprocessing.image_size**2
+            size = BATCH if device.type != "cpu" else min(BATCH, 1 + CPU_PIXELS // pixels)
         indices = sample_indices(len(data), images, seed)
-        feeds.append(Batches(data, batch_size, indices=indices, device=device, workers=workers))
+        feeds.append(Batches(data, size, indices=indices, device=device, workers=workers))
     return feeds
 
 

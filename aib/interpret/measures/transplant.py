@@ -104,6 +104,7 @@ class TransplantMeasure(Measure):
 
     title = "transplant"
     needs = frozenset({"takes_map"})
+    stores = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

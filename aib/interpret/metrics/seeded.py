@@ -27,6 +27,7 @@ class Stream(IntEnum):
     ROAD = 6
     PROBE = 8
     TRANSPLANT = 12
+    BACKGROUND = 13
 
 
 def _mix(word: IntOrTensor) -> IntOrTensor:
