@@ -20,7 +20,7 @@ from aib.runs.run import Run
 from aib.system.environment import environment
 
 BATCH = 256  # images per batch
-CPU_PIXELS = 2**20  # per batch on a CPU, where larger ones are slower and the bar stands still
+CPU_PIXELS = 2**18  # per batch on a CPU, where larger ones are slower and the bar stands still
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
 

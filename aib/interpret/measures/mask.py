@@ -86,6 +86,7 @@ class MaskMeasure(Measure):
     """What the mask lets through, and accuracy with the mask changed, in deterministic passes."""
 
     title = "changed masks"
+    quick = False
     needs = frozenset({"mask"})
 
     def __init__(self, context: Context) -> None:
