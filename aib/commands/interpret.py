@@ -45,7 +45,7 @@ def interpret(
     out: Path | None = None,
     overwrite: bool = False,
     batch_size: int | None = None,
-    workers: int = 2,
+    workers: int | None = None,
     seed: int = 0,
     precision: Precision = "fp32",
     device: str | None = None,
@@ -75,7 +75,7 @@ def interpret(
         out: folder for the results; by default each run's own.
         overwrite: replace an interpret.json that is there.
         batch_size: images per batch; by default 256; fewer large ones on a CPU.
-        workers: processes that decode large images.
+        workers: processes that decode large images; by default 2, with a GPU 8.
         seed: random seed of the modifications and of the choice of images.
         precision: of the forward passes; fp16 takes less time on a GPU.
         device: cpu or cuda; by default what there is.

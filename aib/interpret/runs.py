@@ -1,5 +1,6 @@
 """The images on which runs are compared, and the study of one run."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from aib.system.environment import environment
 
 BATCH = 256  # images per batch
 CPU_PIXELS = 2**18  # per batch on a CPU, where larger ones are slower and the bar stands still
+GPU_WORKERS = 8  # processes that decode images, where a GPU waits for them
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
 
@@ -31,7 +33,7 @@ def feeds_for(
     root: str | None = None,
     images: int | None = None,
     batch_size: int | None = None,
-    workers: int = 0,
+    workers: int | None = 0,
     seed: int = 0,
 ) -> list[Batches]:
     """All images of the data, or a seeded sample of them, for each run the same ones."""
@@ -54,7 +56,10 @@ def feeds_for(
             pixels = data.preprocessing.image_size**2
             size = BATCH if device.type != "cpu" else min(BATCH, 1 + CPU_PIXELS // pixels)
         indices = sample_indices(len(data), images, seed)
-        feeds.append(Batches(data, size, indices=indices, device=device, workers=workers))
+        count = workers
+        if count is None:
+            count = 2 if device.type == "cpu" else min(GPU_WORKERS, os.cpu_count() or 1)
+        feeds.append(Batches(data, size, indices=indices, device=device, workers=count))
     return feeds
 
 

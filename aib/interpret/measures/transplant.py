@@ -169,6 +169,7 @@ class TransplantMeasure(Measure):
         self, boxes: Tensor, first: int, a: Tensor, b: Tensor, c: Tensor, d: Tensor
     ) -> Tensor:
         """Whether the prediction is B's, A's and D's under A's map, and B's in both controls."""
+        self.context.tick(self.title, len(a))
         model, own, target = self.context.model, self.stored["own"], boxes[a]
         x = model.preprocessing.normalise(self.stored["pixels"][b])
         generator = torch.Generator().manual_seed(self.context.seed + first)
