@@ -35,12 +35,12 @@ class Context:
     """What a study measures, the same in all passes."""
 
     model: Classifier
-    has: frozenset[str]  # what there is: maps, takes_map, mask, objects, outlines, evaluator
+    # What there is: maps, takes_map, mask, objects, outlines (more than boxes), evaluator.
+    has: frozenset[str]
     seed: int = 0
     modifications: Mapping[str, Modification] = field(default_factory=dict)
     foreign: Tensor | None = None  # uint8 [M,3,h,w], images that occlude
     makers: Mapping[str, MapMaker] = field(default_factory=dict)  # by kind of map
-    outlines: bool = True  # whether `batch.objects` are more than filled boxes
     evaluator: Classifier | None = None
     evaluator_name: str = ""
     batch_size: int = 64  # of passes over what a measure stored

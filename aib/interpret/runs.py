@@ -51,15 +51,14 @@ def feeds_for(
         if not torch.equal(data.labels, first.labels):
             raise AibError(f"{runs[0].label} and {run.label} do not know the same classes")
         device = next(run.model.parameters()).device
-        size = batch_size
-        if size is None:
-            pixels = data.preprocessing.image_size**2
-            size = BATCH if device.type != "cpu" else min(BATCH, 1 + CPU_PIXELS // pixels)
+        few = 1 + CPU_PIXELS // data.preprocessing.image_size**2
+        size, hands = BATCH, min(GPU_WORKERS, os.cpu_count() or 1)
+        if device.type == "cpu":
+            size, hands = min(few, BATCH), 2
+        size = size if batch_size is None else batch_size
+        hands = hands if workers is None else workers
         indices = sample_indices(len(data), images, seed)
-        count = workers
-        if count is None:
-            count = 2 if device.type == "cpu" else min(GPU_WORKERS, os.cpu_count() or 1)
-        feeds.append(Batches(data, size, indices=indices, device=device, workers=count))
+        feeds.append(Batches(data, size, indices=indices, device=device, workers=hands))
     return feeds
 
 

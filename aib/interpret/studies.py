@@ -171,7 +171,6 @@ def _context(
         modifications=fitting,
         foreign=plan.foreign,
         makers=makers,
-        outlines=not feed.data.has_only_boxes,
         evaluator=plan.evaluator,
         evaluator_name=plan.evaluator_name,
         batch_size=feed.batch_size,

@@ -1,6 +1,7 @@
 """Localisation: maps against ground-truth masks or boxes."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,10 +70,9 @@ class LocalisationMeasure(Measure):
         """Add a batch's maps."""
         batch, context = view.batch, self.context
         assert batch.objects is not None
+        new = partial(Localisation, outlines="outlines" in context.has, seed=context.seed)
         for kind, maps in view.maps.items():
-            if kind not in self.located:
-                self.located[kind] = Localisation(outlines=context.outlines, seed=context.seed)
-            self.located[kind].update(maps, batch.objects, batch.boxes)
+            self.located.setdefault(kind, new()).update(maps, batch.objects, batch.boxes)
 
     def fields(self) -> dict[str, Any]:
         """`localisation`, by kind of map."""
