@@ -27,6 +27,7 @@ class Stream(IntEnum):
     ROAD = 6
     PROBE = 8
     TRANSPLANT = 12
+    TRANSPLANT_NOISE = 14
 
 
 def _mix(word: IntOrTensor) -> IntOrTensor:
