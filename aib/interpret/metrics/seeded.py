@@ -28,6 +28,7 @@ class Stream(IntEnum):
     PROBE = 8
     TRANSPLANT = 12
     BACKGROUND = 13
+    TRANSPLANT_NOISE = 14
 
 
 def _mix(word: IntOrTensor) -> IntOrTensor:
