@@ -44,8 +44,8 @@ def interpret(
     evaluator: Path | None = None,
     out: Path | None = None,
     overwrite: bool = False,
-    batch_size: int = 256,
-    workers: int = 2,
+    batch_size: int | None = None,
+    workers: int | None = None,
     seed: int = 0,
     precision: Precision = "fp32",
     device: str | None = None,
@@ -70,24 +70,17 @@ def interpret(
         foreign: data set whose images occlude.
         images: use this many images, chosen at random; all by default.
         subset: images of the expensive parts, such as localisation and post-hoc maps.
-        quick: skip the expensive parts.
+        quick: only what the verdict needs, without an evaluator.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
         out: folder for the results; by default each run's own.
         overwrite: replace an interpret.json that is there.
-        batch_size: images per batch.
-        workers: processes that decode large images.
+        batch_size: images per batch; by default 256; fewer large ones on a CPU.
+        workers: processes that decode large images; by default 2, with a GPU 8.
         seed: random seed of the modifications and of the choice of images.
         precision: of the forward passes; fp16 takes less time on a GPU.
         device: cpu or cuda; by default what there is.
         json: print JSON.
     """
-    from aib.interpret.metrics.perturb import modifications
-    from aib.interpret.runs import feeds_for, foreign_images, study_run
-    from aib.interpret.studies import Plan
-    from aib.models.weights import RESULT
-    from aib.runs.run import open_runs
-    from aib.system.environment import environment
-
     check_seed(seed)
     if quick and evaluator is not None:
         raise AibError("--quick skips the parts that the evaluator needs: leave out one of them")
@@ -95,7 +88,14 @@ def interpret(
     if not runs:
         raise AibError("name at least one run")
     with progress_bar(1) as tick:
-        tick("opening runs and images", 0)
+        tick("opening runs and images", 0)  # before imports that take seconds
+        from aib.interpret.metrics.perturb import modifications
+        from aib.interpret.runs import feeds_for, foreign_images, study_run
+        from aib.interpret.studies import Plan
+        from aib.models.weights import RESULT
+        from aib.runs.run import open_runs
+        from aib.system.environment import environment
+
         opened = open_runs(runs, device, backbone)
         settings = opened[0].settings
         name = data or (settings.data if settings else None)
@@ -124,12 +124,14 @@ def interpret(
     }
     for folder, study in zip(folders, studies.values(), strict=True):
         write_json(folder / RESULT, study.to_dict())
-    pictures = draw(
-        {one.label: one.model for one in opened if studies[one.label].has_maps},
-        dict(zip(studies, feeds, strict=True)),
-        plan,
-        dict(zip(studies, folders, strict=True)),
-    )
+    with progress_bar(1) as tick:
+        tick("drawing", 0)
+        pictures = draw(
+            {one.label: one.model for one in opened if studies[one.label].has_maps},
+            dict(zip(studies, feeds, strict=True)),
+            plan,
+            dict(zip(studies, folders, strict=True)),
+        )
     if json:
         results = {label: found.to_dict() for label, found in studies.items()}
         print_json({"runs": results, "environment": environment()})

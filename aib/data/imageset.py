@@ -151,11 +151,6 @@ class ImageSet(Dataset):
         """Whether there are masks, or boxes to make them of."""
         return self.has_outlines or self.boxes is not None
 
-    @property
-    def has_only_boxes(self) -> bool:
-        """Whether masks show the object's box, not its outline."""
-        return self.boxes is not None and not self.has_outlines
-
     def mask(self, index: int) -> Tensor:
         """The mask (or filled box) of the object in `pixels(index)`, uint8 [S,S].
 

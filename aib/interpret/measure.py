@@ -18,8 +18,9 @@ from aib.interpret.metrics.perturb import Modification
 from aib.interpret.results import Study
 from aib.models.classifier import Classifier
 from aib.models.explanation import Explanation
-from aib.system.progress import Tick
+from aib.system.progress import Tick, silent
 
+KEEP = 2**30  # bytes of images at most that stay in memory between two passes
 MapMaker = Callable[[Tensor, Batch], Tensor]  # normalised images [B,3,H,W] to maps [B,h,w]
 NAMES = {
     "own": "own map",
@@ -34,14 +35,16 @@ class Context:
     """What a study measures, the same in all passes."""
 
     model: Classifier
-    has: frozenset[str]  # what there is: maps, takes_map, mask, objects, evaluator
+    # What there is: maps, takes_map, mask, objects, outlines (more than boxes), evaluator.
+    has: frozenset[str]
     seed: int = 0
     modifications: Mapping[str, Modification] = field(default_factory=dict)
     foreign: Tensor | None = None  # uint8 [M,3,h,w], images that occlude
     makers: Mapping[str, MapMaker] = field(default_factory=dict)  # by kind of map
-    outlines: bool = True  # whether `batch.objects` are more than filled boxes
     evaluator: Classifier | None = None
     evaluator_name: str = ""
+    batch_size: int = 64  # of passes over what a measure stored
+    tick: Tick = silent
 
 
 class View:
@@ -78,6 +81,8 @@ class Measure:
     title: ClassVar[str]  # on the progress bar
     needs: ClassVar[frozenset[str]] = frozenset()  # left out where `Context.has` lacks one
     subset: ClassVar[bool] = False  # whether it is expensive, and sees the subset only
+    quick: ClassVar[bool] = True  # whether `--quick` has it
+    stores: ClassVar[bool] = False  # whether `fields` takes as long as a pass, and ticks
     passes: ClassVar[int] = 1  # 2: `update_again` sees every batch once more
 
     def __init__(self, context: Context) -> None:
@@ -99,19 +104,23 @@ class Measure:
         return []
 
 
-def run_measures(
-    context: Context, measures: list[Measure], feed: Batches, tick: Tick
-) -> list[Measure]:
+def run_measures(context: Context, measures: list[Measure], feed: Batches) -> list[Measure]:
     """Show all batches to the measures: in one pass, and in a second one to those that need it."""
-    for turn in range(max((m.passes for m in measures), default=0)):
+    turns = max((m.passes for m in measures), default=0)
+    size = 4 * feed.data.preprocessing.image_size**2 * feed.num_images  # bytes, with masks
+    keeps = feed.data.files is not None and turns > 1 and size <= KEEP
+    kept: list[Batch] = []
+    for turn in range(turns):
         first = 0
-        for batch in feed:
+        for batch in kept or feed:
+            if keeps and not turn:
+                kept.append(batch)  # so that no file is decoded twice
             view = View(context, batch, first)
             first += len(batch.index)
             for measure in measures:
                 if turn < measure.passes:
                     (measure.update_again if turn else measure.update)(view)
-                    tick(measure.title, len(batch.index))
+                    context.tick(measure.title, len(batch.index))
     return measures
 
 

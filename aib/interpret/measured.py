@@ -10,10 +10,10 @@ SWAPS = ("same_class", "other_class")
 HARM = 0.01
 ROOM = 5  # accuracy above chance, in multiples of the harm, below which there is nothing to lose
 KEPT = 0.3  # of the pixels: the share of the evaluator's curve that the verdict reads
-# The verdict's rules (`cleared`, `reads_the_map`).
-MARGIN = 0.02  # above chance, that the map may be followed
-FOLLOWED = 0.6  # of the second control's decisions, at least
-FOREIGN = 0.5  # of the first control's decisions that the second keeps, at least
+# The verdict's rules (`cleared`, `encoded`).
+MARGIN = 0.05  # above chance, that the map may be followed
+FOLLOWED = 0.6  # of the second control above chance, that follow the pixels, at least
+KEEPS = 0.5  # of the decisions above chance, that each of the two controls keeps, at least
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,30 @@ def _ends_of(estimate: Estimate | None) -> _Ends:
     return _Ends(value, *ends)
 
 
+class Followed(NamedTuple):
+    """What the decision follows in one form of the transplant; see there."""
+
+    pairs: float
+    pixels: Estimate
+    map: Estimate
+    chance: Estimate
+    own_map: Estimate
+    foreign_map: Estimate
+
+    @property
+    def above_chance(self) -> bool:
+        """Whether the map is followed more often than chance allows.
+
+        Of two classes, the one that is not B's is A's, so that chance is a half at most.
+        """
+        return _ends_of(self.map).low > min(_ends_of(self.chance).value, 0.5) + MARGIN
+
+    @property
+    def not_the_pixels(self) -> bool:
+        """Whether another class's map costs half of the decisions or more."""
+        return _ends_of(self.pixels).value <= _ends_of(self.foreign_map).value / 2
+
+
 @dataclass(frozen=True)
 class Transplant(FlatResults):
     """How often the decision follows the pixels, and how often the map: shares of the pairs."""
@@ -90,9 +114,15 @@ class Transplant(FlatResults):
     skipped: float  # images without a box, or with a scale out of range
     pixels: Estimate | None = None  # B's prediction
     map: Estimate | None = None  # A's prediction
-    chance: Estimate | None = None  # the prediction of an unrelated image
+    chance: Estimate | None = None  # that of an unrelated image of another class than B
     own_map: Estimate | None = None  # first control: B under its own map
     foreign_map: Estimate | None = None  # second control: B under C's map
+    # The exact form, with masks of the objects: the same, without the first control.
+    exact_pairs: float | None = None
+    exact_pixels: Estimate | None = None
+    exact_map: Estimate | None = None
+    exact_chance: Estimate | None = None
+    exact_foreign_map: Estimate | None = None
 
     @property
     def measured(self) -> bool:
@@ -100,24 +130,56 @@ class Transplant(FlatResults):
         return self.pixels is not None
 
     @property
+    def forms(self) -> dict[str, Followed]:
+        """By name, the forms that were measured."""
+        none = Estimate()
+        found = {}
+        for name, start in (("boxes of the maps", ""), ("objects cut out", "exact_")):
+            pairs, *shares = (getattr(self, start + one, none) for one in Followed._fields)
+            if shares[0]:
+                found[name] = Followed(pairs, *shares)
+        return found
+
+    @property
     def cleared(self) -> bool:
-        """Whether the map hands over no class: it is followed no more often than by chance."""
-        pixels, map, chance = (_ends_of(one) for one in (self.pixels, self.map, self.chance))
-        own, foreign = _ends_of(self.own_map), _ends_of(self.foreign_map)
+        """Whether the map hands over no class: no form follows it more often than by chance.
+
+        And each step keeps its part of what the one before has above chance: the resampling, a
+        foreign map of the same class, and one of another class.
+        """
+        chance = _ends_of(self.chance).value
+        own, foreign, pixels = (
+            _ends_of(one).value - chance for one in (self.own_map, self.foreign_map, self.pixels)
+        )
         return (
             self.measured
-            and own.low > chance.high  # else resampling alone makes the model guess
-            and map.low <= chance.value + MARGIN
-            and pixels.value >= FOLLOWED * foreign.value
-            and foreign.value >= FOREIGN * own.value
+            and self.pairs >= self.skipped
+            and not any(one.above_chance for one in self.forms.values())
+            and own >= KEEPS * (1 - chance)
+            and foreign >= KEEPS * own
+            and pixels >= FOLLOWED * foreign
         )
 
     @property
-    def reads_the_map(self) -> bool:
-        """Whether the decision follows the map instead of the pixels, beyond the intervals."""
-        pixels, map, chance = (_ends_of(one) for one in (self.pixels, self.map, self.chance))
-        half = 0.5 * _ends_of(self.foreign_map).value
-        return self.measured and map.low > chance.high and pixels.value <= half
+    def encoded(self) -> Followed | None:
+        """The form in which the decision follows the map instead of the pixels, if any does."""
+        followed = (one for one in self.forms.values() if one.above_chance and one.not_the_pixels)
+        return next(followed, None)
+
+
+@dataclass(frozen=True)
+class Backgrounds(FlatResults):
+    """Errors with the object on other backgrounds, in percent."""
+
+    images: float
+    without: float  # images without a known object, left out
+    chance: float  # accuracy of naming the most frequent class
+    own: Estimate  # the image as it is
+    filled: Estimate  # its own background, filled where the object was
+    other: Estimate  # that of an image of another class
+    noise: Estimate
+    alone: Estimate  # accuracy on the filled background without the object
+    lost: Estimate  # other - filled, paired by image
 
 
 @dataclass(frozen=True)
@@ -176,8 +238,10 @@ class Located(FlatResults):
     auroc: Estimate
     max_box_acc: Estimate | None = None  # MaxBoxAccV2
     max_box_acc_at: dict[float, Estimate] = field(default_factory=dict)  # by IoU
-    pxap: Estimate | None = None  # this and the next need masks; boxes are not enough
+    pxap: Estimate | None = None  # this and those below need masks; boxes are not enough
     mask_iou: Estimate | None = None
+    max_f: Estimate | None = None
+    mae: Estimate | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 from aib.config.validation import parse_json
 from aib.errors import AibError
 from aib.interpret.measured import (
+    Backgrounds,
     Encoding,
     EvaluatorResults,
     Faithfulness,
@@ -33,7 +34,7 @@ class Study:
     model: str
     images: int
     accuracy: float  # percent
-    stability: dict[str, Stability]  # by modification
+    stability: dict[str, Stability] = field(default_factory=dict)  # by modification
     reliance: Reliance | str = NO_MAP_TO_REPLACE  # or why there is none
     information: Information = field(default_factory=Information)
     encoding: Encoding | None = None
@@ -45,6 +46,7 @@ class Study:
     localisation: dict[str, Located] = field(default_factory=dict)  # by kind of map
     faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
     evaluator: EvaluatorResults | None = None
+    backgrounds: Backgrounds | None = None
     randomised_layers: tuple[LayerChange, ...] = ()
     mask: MaskUse | None = None  # masked models
     notes: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
 """The images on which runs are compared, and the study of one run."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -20,6 +21,9 @@ from aib.runs.run import Run
 from aib.system.environment import environment
 from aib.training.train import open_teacher
 
+BATCH = 256  # images per batch
+CPU_PIXELS = 2**18  # per batch on a CPU, where larger ones are slower and the bar stands still
+GPU_WORKERS = 8  # processes that decode images, where a GPU waits for them
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
 
@@ -29,8 +33,8 @@ def feeds_for(
     split: str | None = None,
     root: str | None = None,
     images: int | None = None,
-    batch_size: int = 256,
-    workers: int = 0,
+    batch_size: int | None = None,
+    workers: int | None = 0,
     seed: int = 0,
 ) -> list[Batches]:
     """All images of the data, or a seeded sample of them, for each run the same ones."""
@@ -54,8 +58,14 @@ def feeds_for(
             )
         if not torch.equal(data.labels, first.labels):
             raise AibError(f"{runs[0].label} and {run.label} do not know the same classes")
+        few = 1 + CPU_PIXELS // data.preprocessing.image_size**2
+        size, hands = BATCH, min(GPU_WORKERS, os.cpu_count() or 1)
+        if device.type == "cpu":
+            size, hands = min(few, BATCH), 2
+        size = size if batch_size is None else batch_size
+        hands = hands if workers is None else workers
         indices = sample_indices(len(data), images, seed)
-        feeds.append(Batches(data, batch_size, indices=indices, device=device, workers=workers))
+        feeds.append(Batches(data, size, indices=indices, device=device, workers=hands))
     return feeds
 
 

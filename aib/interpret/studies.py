@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from aib.interpret.images import Images
 from aib.interpret.kinds import first_images, map_makers
 from aib.interpret.maps import ImagesToMaps, explain_batch
 from aib.interpret.measure import NAMES, Context, MapMaker, Measure, run_measures
+from aib.interpret.measures.backgrounds import BackgroundMeasure
 from aib.interpret.measures.evaluator import EvaluatorMeasure
 from aib.interpret.measures.faithfulness import FaithfulnessMeasure
 from aib.interpret.measures.localisation import LocalisationMeasure
@@ -36,7 +37,7 @@ from aib.system.progress import progress_bar
 
 # In the order of their tables.
 MEASURES: tuple[type[Measure], ...] = (
-    SwapMeasure, TransplantMeasure, StabilityMeasure, LocalisationMeasure,
+    SwapMeasure, TransplantMeasure, StabilityMeasure, LocalisationMeasure, BackgroundMeasure,
     FaithfulnessMeasure, EvaluatorMeasure, MaskMeasure, RandomisationMeasure, Images,
 )  # fmt: skip
 ALL = modifications()
@@ -75,7 +76,7 @@ def study(
     name: str = "model",
     expensive: bool = True,
 ) -> Study:
-    """Measure one model on labelled images. `expensive` adds the measures on the subset.
+    """Measure one model on labelled images; without `expensive` only what the verdict needs.
 
     `model` is one of ours, or any network from normalised images to logits. `maps` are further maps
     by name, each a function from normalised images [B,3,H,W] to maps [B,h,w]; they are measured on
@@ -87,20 +88,22 @@ def study(
     plan, maps = plan or Plan(), maps or {}
     _check_request(model, plan, maps, expensive)
     few = feed.sample(plan.subset, plan.seed)
-    with evaluating(model):
+    with progress_bar(1) as tick, evaluating(model):
+        tick("preparing", 0)
         context, layer, remarks = _context(model, feed, few, plan, maps, expensive)
     found: dict[str, Any] = {"gradcam_layer": layer, "notes": tuple(remarks)}
-    measures = [
-        m(context) for m in MEASURES if m.needs <= context.has and (expensive or not m.subset)
+    kinds = [
+        m for m in MEASURES if m.needs <= context.has and (expensive or (m.quick and not m.subset))
     ]
-    on_all = [m for m in measures if not m.subset]
-    on_few = [m for m in measures if m.subset]
-    work = feed.num_images * sum(m.passes for m in on_all) + few.num_images * len(on_few)
+    on_all, on_few = ([m for m in kinds if m.subset == subset] for subset in (False, True))
+    passes = sum(m.passes + m.stores for m in on_all)
     judges = () if plan.evaluator is None else (plan.evaluator,)
+    work = feed.num_images * passes + few.num_images * len(on_few)
     with progress_bar(work) as tick, evaluating(model):
+        context = replace(context, tick=tick)
         with torch.no_grad(), passes_in(plan.precision, model, *judges):
-            run_measures(context, on_all, feed, tick)
-            run_measures(context, on_few, few, tick)
+            measures = run_measures(context, [m(context) for m in on_all], feed)
+            measures += run_measures(context, [m(context) for m in on_few], few)
         for measure in measures:
             tick(f"results: {measure.title}", 0)
             found |= measure.fields()
@@ -158,6 +161,7 @@ def _context(
         "takes_map": model.takes_map,
         "mask": isinstance(model, Masked) and model.takes_map,
         "objects": why_not is None,
+        "outlines": feed.data.has_outlines,
         "evaluator": plan.evaluator is not None,
     }
     context = Context(
@@ -167,9 +171,9 @@ def _context(
         modifications=fitting,
         foreign=plan.foreign,
         makers=makers,
-        outlines=not feed.data.has_only_boxes,
         evaluator=plan.evaluator,
         evaluator_name=plan.evaluator_name,
+        batch_size=feed.batch_size,
     )
     return context, layer, remarks
 

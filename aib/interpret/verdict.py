@@ -127,12 +127,11 @@ def _signs(
     encoding: Encoding | None, transplant: Transplant | None, harm: float
 ) -> tuple[str, ...]:
     """Why the map is said to hand over the class; empty where nothing shows it."""
-    if transplant and transplant.reads_the_map:
-        assert transplant.map and transplant.pixels and transplant.chance
+    if transplant and (found := transplant.encoded):
         return (
-            "With another image's object under the map, "
-            f"{_percent(transplant.map)} of the predictions follow the map and "
-            f"{_percent(transplant.pixels)} the pixels; chance is {_percent(transplant.chance)}",
+            f"With another image's object under the map, {_percent(found.map)} of the predictions "
+            f"follow the map and {_percent(found.pixels)} the pixels; chance is "
+            f"{_percent(found.chance)}",
         )
     if encoding is None or (transplant and transplant.cleared):
         return ()
@@ -178,7 +177,7 @@ def _not_cleared(encoding: Encoding | None, transplant: Transplant | None) -> st
     if not transplant.measured:
         return f"Only {transplant.pairs:.0f} pairs of images fit for a transplant of objects"
     if not transplant.cleared:
-        return "The transplant of objects does not rule out that the map encodes the class"
+        return "The transplant does not show that the decision follows the pixels under the map"
     return None
 
 
@@ -223,5 +222,5 @@ def _costs(reliance: Reliance, drops: dict[str, Drop]) -> str:
     return f"Accuracy {100 * reliance.accuracy:.1f}%; points lost with another map: {parts}"
 
 
-def _percent(found: Estimate) -> str:
-    return "?" if found.value is None else f"{100 * found.value:.1f}%"
+def _percent(found: Estimate | None) -> str:
+    return "?" if not found or found.value is None else f"{100 * found.value:.1f}%"

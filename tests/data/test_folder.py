@@ -108,7 +108,7 @@ def test_masks_lie_below_masks_at_the_path_of_their_image(tmp_path, layout):
     data = load(f"folder:{tmp_path}:image_size=80", "train", holdout=0)
     assert data.class_names == ("class_0", "class_1", "class_2") and len(data) == 12
     assert (data.mask(6) == 255).all() and (data.mask(0)[:40, :40] == 1).all()
-    assert data.mask(0).sum() == 40 * 40 and not data.has_only_boxes
+    assert data.mask(0).sum() == 40 * 40 and data.has_outlines
 
 
 def test_masks_of_no_image_are_an_error_and_those_of_another_split_are_not(tmp_path):

@@ -85,7 +85,7 @@ def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, worke
     [lazy], [eager] = Batches(data, 4, workers=workers), Batches(stored, 4)
     for name in ("index", "images", "labels", "objects", "boxes"):
         assert torch.equal(getattr(lazy, name), getattr(eager, name)), name
-    assert (lazy.objects[1] == 255).all() and not stored.has_only_boxes
+    assert (lazy.objects[1] == 255).all() and stored.has_outlines
     assert lazy.boxes.tolist() == [[8.0, 0.0, 16.0, 12.0], [0.0, 12.0, 8.0, 24.0]]
     chosen = torch.tensor([1])
     assert torch.equal(stored.subset(chosen).objects[0], lazy.objects[1])

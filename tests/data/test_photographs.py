@@ -27,7 +27,7 @@ def shows_the_red_box(data, index: int = 0) -> bool:
 def test_a_bird_is_where_its_segmentation_is_brighter_than_127(birds):
     data = load("cub200:image_size=120", "test", root=birds)
     mask = data.mask(0)  # [120,120]: three times as wide, four times as high
-    assert mask.dtype == torch.uint8 and not data.has_only_boxes
+    assert mask.dtype == torch.uint8 and data.has_outlines
     assert shows_the_red_box(data)
     assert data.keys[0] == "002.Bird_1/Bird_1.png"
     assert mask.sum() == 60 * 60 and data.box(0).tolist() == [30, 20, 90, 80]
@@ -39,7 +39,7 @@ def test_segmentations_may_lie_beside_the_set_and_without_any_the_boxes_remain(b
     assert torch.equal(load("cub200", "test", root=birds).mask(0), within)
     shutil.rmtree(birds / "segmentations")
     data = load("cub200:image_size=120", "test", root=birds)
-    assert data.has_only_boxes and data.files.objects == ()
+    assert not data.has_outlines and data.files.objects == ()
     assert shows_the_red_box(data)
 
 

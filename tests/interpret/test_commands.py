@@ -87,7 +87,8 @@ def test_a_verdict_says_which_images_it_was_measured_on_and_how_many_the_evaluat
 def test_small_images_have_no_larger_blocks_and_are_not_compared_with_others(run, tmp_path, capsys):
     policy = replace(shapes(2).preprocessing, image_size=8)
     folder = make_run(tmp_path / "run", model=small_model("tiny_aib_qt", preprocessing=policy))
-    assert main(["interpret", str(folder), "--images", "4", "--quick", "--foreign", "shapes"]) == 0
+    few = ["--images", "4", "--subset", "2", "--foreign", "shapes"]
+    assert main(["interpret", str(folder), *few]) == 0
     result = json.loads((folder / "interpret.json").read_text())
     blocks = [name for name in result["stability"] if name.startswith(("color", "shapes"))]
     assert blocks == ["color-4", "color-8", "shapes-4", "shapes-8"]
@@ -112,7 +113,7 @@ def test_official_files_are_looked_for_where_the_user_or_the_run_says(tmp_path, 
         assert main(["interpret", str(folder), *few.split(), *words.split()]) == 0
         return [json.loads(path.read_text()) for path in Path("out").glob("**/interpret.json")]
 
-    [found] = study("b", data, "moved", f"--root {files} --quick")
+    [found] = study("b", data, "moved", f"--root {files}")
     assert "cifar10-4" not in found["stability"]
     shutil.rmtree("out")
     monkeypatch.setenv("AIB_DATA", str(files))
@@ -137,7 +138,7 @@ def test_every_run_is_studied_on_the_images_that_the_first_one_held_out(tmp_path
 
 def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("AIB_DATA", str(tmp_path))
-    options = ["--images", "4", "--quick", "--out", str(tmp_path / "o")]
+    options = ["--images", "4", "--subset", "2", "--out", str(tmp_path / "o")]
     assert main(["interpret", str(run), *options]) == 0
     said = capsys.readouterr().out
     assert "no svhn images" in said and "color-8" in said and "svhn-8" not in said

@@ -91,7 +91,7 @@ def test_explanations_run_on_the_device():
     assert [c.layer for c in changes] == ["4", "0"]
     batch = Batch(torch.arange(6).cuda(), x.cuda(), torch.zeros(6, dtype=torch.long).cuda())
     swapping = Swapping(lambda x, a: net(x))
-    swapping.first(batch, batch.images, batch.images.mean(1))
+    swapping.first(batch, batch.images, batch.images.mean(1), net(batch.images).softmax(1))
     swapping.second(batch, batch.images)
     decisions = swapping.decisions()
     reliance, encoding = map_reliance(decisions), map_encoding(decisions)

@@ -12,7 +12,6 @@ from aib.interpret.images import Images
 from aib.interpret.measure import Context, run_measures
 from aib.interpret.measures.stability import StabilityMeasure
 from aib.interpret.metrics.perturb import modifications
-from aib.system.progress import silent
 from tests.helpers import eval_model, shapes
 
 DATA = shapes(20)
@@ -25,7 +24,7 @@ def measure(model, batch_size=8, known=None):
     known = known or {name: TEN[name] for name in ("color-8", "high-4")}
     context = Context(model, frozenset(), seed=3, modifications=known)
     images, stability = measures = [Images(context), StabilityMeasure(context)]
-    run_measures(context, measures, Batches(DATA, batch_size), silent)
+    run_measures(context, measures, Batches(DATA, batch_size))
     return images.fields(), stability.fields()["stability"]
 
 

@@ -1,5 +1,6 @@
 """Kinds of maps on the same model and images, and the protocol of measures."""
 
+from collections import Counter
 from dataclasses import replace
 
 import torch
@@ -8,7 +9,7 @@ from aib.data import Batches, ImageFiles
 from aib.interpret import Plan, kinds, studies, study
 from aib.interpret.measure import Measure
 from aib.interpret.studies import no_objects
-from tests.helpers import SmallNet, eval_model, shapes
+from tests.helpers import SmallNet, eval_model, photo, shapes
 
 DATA = shapes(20)
 
@@ -62,3 +63,19 @@ def test_a_measure_takes_one_file_and_one_entry_of_the_list(monkeypatch):
     found = study(SmallNet(), data, Plan({}), expensive=False)
     assert seen == [("first", 0, 12), ("first", 12, 8), ("second", 0, 12), ("second", 12, 8)]
     assert found.gradcam_layer == "later"
+
+
+def test_files_are_decoded_once_for_both_passes(monkeypatch):
+    decoded, decode = Counter(), ImageFiles.decode
+
+    def count(files, index, reduce=0):
+        decoded[index] += 1
+        return decode(files, index, reduce)
+
+    monkeypatch.setattr(ImageFiles, "decode", count)
+    files = ImageFiles(tuple(photo(seed=i) for i in range(20)))
+    data = replace(DATA, images=None, objects=None, files=files)
+    found = study(eval_model("tiny_aib", DATA), Batches(data, 8), Plan({}), expensive=False)
+    assert found.encoding is not None, "with a second pass"
+    # The first image also says what the model has.
+    assert decoded == {0: 2} | dict.fromkeys(range(1, 20), 1)

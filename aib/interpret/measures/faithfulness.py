@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from aib.evaluation.intervals import Estimate, mean_estimates
 from aib.figures.table import Table, table_of, without_empty_columns
@@ -12,6 +13,7 @@ from aib.interpret.measure import Context, Measure, View, map_name, subset_size
 from aib.interpret.measured import Faithfulness
 from aib.interpret.metrics.faithfulness import Curve, deletion_insertion, road
 from aib.interpret.results import Study
+from aib.models.types import Output
 
 
 class FaithfulnessMeasure(Measure):
@@ -26,10 +28,16 @@ class FaithfulnessMeasure(Measure):
 
     def update(self, view: View) -> None:
         """Add a batch's curves."""
-        predict, seed = partial(self.context.model, deterministic=True), self.context.seed
+        seed, x = self.context.seed, view.x
+        decide = partial(self.context.model, deterministic=True)
+        whole = decide(x)  # the same for all curves
+
+        def predict(images: Tensor) -> Output:
+            return whole if images is x else decide(images)
+
         for kind, maps in view.maps.items():
-            curves = deletion_insertion(predict, view.x, maps, seed=seed)
-            curves |= road(predict, view.x, maps, seed=seed)
+            curves = deletion_insertion(predict, x, maps, seed=seed)
+            curves |= road(predict, x, maps, seed=seed)
             self.curves.setdefault(kind, []).append(curves)
 
     def fields(self) -> dict[str, Any]:

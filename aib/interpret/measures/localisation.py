@@ -1,6 +1,7 @@
 """Localisation: maps against ground-truth masks or boxes."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ class Localisation:
 
     Images that do not define a metric are counted and left out: the mask covers everything or
     nothing, or the map has no positive mass. `outlines=False`: the masks are filled boxes, so that
-    PxAP and mask IoU are undefined and left out.
+    all that needs pixels is undefined and left out.
     """
 
     def __init__(self, *, outlines: bool = True, seed: int = 0) -> None:
@@ -69,10 +70,9 @@ class LocalisationMeasure(Measure):
         """Add a batch's maps."""
         batch, context = view.batch, self.context
         assert batch.objects is not None
+        new = partial(Localisation, outlines="outlines" in context.has, seed=context.seed)
         for kind, maps in view.maps.items():
-            if kind not in self.located:
-                self.located[kind] = Localisation(outlines=context.outlines, seed=context.seed)
-            self.located[kind].update(maps, batch.objects, batch.boxes)
+            self.located.setdefault(kind, new()).update(maps, batch.objects, batch.boxes)
 
     def fields(self) -> dict[str, Any]:
         """`localisation`, by kind of map."""
@@ -118,6 +118,8 @@ def _thresholded(found: list[tuple[dict[str, str], Located]], subset: str) -> Ta
             "at IoU 0.5 %": _percent(one.max_box_acc_at.get(0.5)),
             "PxAP %": _percent(one.pxap),
             "mask IoU %": _percent(one.mask_iou),
+            "max F %": _percent(one.max_f),
+            "MAE": (one.mae or Estimate()).format(3),
         }
         for of, one in found
         if one.max_box_acc or one.pxap
@@ -125,8 +127,9 @@ def _thresholded(found: list[tuple[dict[str, str], Located]], subset: str) -> Ta
     note = (
         f"On {subset} images; maps scaled to their own range and cut at a threshold. MaxBoxAccV2: "
         "share of images in which the box of any component fits the object's, averaged over three "
-        "IoUs. PxAP: area under the precision-recall curve of all pixels. As published, the "
-        "threshold is the best one on these same images."
+        "IoUs. PxAP: area under the precision-recall curve of all pixels. F: with beta^2 = 0.3. "
+        "MAE: mean absolute error of the scaled map. As published, the threshold is the best one "
+        "on these same images."
     )
     return without_empty_columns(table_of("Which box, which pixels?", rows, note))
 

@@ -20,7 +20,7 @@ from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import MaskUse
 from aib.interpret.metrics.swap import paired_drop
 from aib.interpret.results import Study
-from aib.models.masked import CLOSED, Masked, information_bits
+from aib.models.masked import CLOSED, Masked
 
 FAINT = 0.1  # values below it are set to 0
 HALF = 0.5  # bits through values below it are counted
@@ -29,14 +29,13 @@ SHARES = ("closed", "open", "area", "accuracy", "nearly_closed")
 MAX_NEARLY_CLOSED = 5  # percent of the images, from which on there is a warning
 
 
-def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> dict[str, Tensor]:
+def _measure(model: Masked, view: View) -> dict[str, Tensor]:
     """One value per image of a batch, [B] each."""
-    own = model(x, deterministic=True)
-    assert own.mask is not None and own.attention is not None
-    m, a = own.mask[0], own.attention.a_q[0].clamp(0, 1)  # [B,H,W], [B,h,w]
-    bits = information_bits(x, m, model.noise_std)
-    right = own.logits.argmax(-1) == y
-    index = torch.arange(first, first + len(x), device=x.device)
+    x, y, own = view.x, view.batch.labels, view.explanation
+    m, a, bits = own.mask, own.map, own.bits  # [B,H,W], [B,h,w], [B,H,W]
+    assert m is not None and a is not None and bits is not None
+    right = own.prediction == y
+    index = torch.arange(view.first, view.first + len(x), device=x.device)
 
     def correct(**given: Tensor) -> Tensor:
         return model(x, deterministic=True, **given).logits.argmax(-1) == y
@@ -86,6 +85,7 @@ class MaskMeasure(Measure):
     """What the mask lets through, and accuracy with the mask changed, in deterministic passes."""
 
     title = "changed masks"
+    quick = False
     needs = frozenset({"mask"})
 
     def __init__(self, context: Context) -> None:
@@ -96,7 +96,7 @@ class MaskMeasure(Measure):
 
     def update(self, view: View) -> None:
         """Add a batch."""
-        found = _measure(self.model, view.x, view.batch.labels, self.images)
+        found = _measure(self.model, view)
         for name, values in found.items():
             self.sums[name] = self.sums.get(name, 0) + values.double().sum()
         self.images += len(view.x)

@@ -94,6 +94,7 @@ class StabilityMeasure(Measure):
     """The model's own maps, on all images."""
 
     title = "modified images"
+    quick = False
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -107,14 +107,14 @@ class SwapMeasure(Measure):
         super().__init__(context)
         self.swapping = Swapping(self._predict, seed=context.seed)
 
-    def _predict(self, x: Tensor, attention_map: Tensor | None) -> Tensor:
+    def _predict(self, x: Tensor, attention_map: Tensor) -> Tensor:
         return self.context.model(x, deterministic=True, attention_map=attention_map).logits
 
     def update(self, view: View) -> None:
         """Store a batch's maps and decisions."""
-        maps = view.explanation.map
-        assert maps is not None
-        self.swapping.first(view.batch, view.x, maps)
+        found = view.explanation
+        assert found.map is not None
+        self.swapping.first(view.batch, view.x, found.map, found.probabilities)
 
     def update_again(self, view: View) -> None:
         """Decide under the maps of partners."""

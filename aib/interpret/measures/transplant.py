@@ -5,8 +5,16 @@ with a foreign map such a model fails like an honest one. So an object is put un
 map. B, predicted as another class than A, is resampled by a shift and a scale per axis until the
 box of its own map fits the box of A's. An honest model now says B, a code in the map says A.
 
+Around the box of a mask lies the rest of B, closed for the most part. Around that of any other map
+lies an unrelated image D: a model that reads what its map does not mark now says D.
+
 Two controls say what the resampling costs (B under its own resampled map), and what a foreign
 outline costs (B under the map of a third image C of B's predicted class, fitted to the same box).
+Chance is how often the prediction is D's.
+
+The exact form needs masks of the objects. B's object is cut out, fitted into the box of A's object,
+and put on the background of D, filled where D's object was. A code in the place of the object
+inside its map's box survives the first form and not this one.
 """
 
 from collections.abc import Mapping
@@ -16,29 +24,36 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from aib.data.objects import boxes_to_objects, object_and_counted
 from aib.evaluation.intervals import mean_estimates
 from aib.figures.table import Table, table_of
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import Transplant
-from aib.interpret.metrics.seeded import Stream, random_words
+from aib.interpret.metrics.fill import fill_hole
+from aib.interpret.metrics.seeded import Stream, normal, random_words
 from aib.interpret.metrics.swap import draw_partners
 from aib.interpret.results import Study
 from aib.models.masked import Masked, mask_of
 
-OPEN = 0.5  # of a mask: its box holds the pixels from here on
+OPEN = 0.5  # of a mask's maximum: its box holds the pixels from here on
 MASS = 0.8  # of a map that is no mask: its box holds this share
 SCALES = 0.5, 2.0  # of an object, per axis; others are skipped
+DRAWS = 4  # of partners, until one fits
 ENOUGH = 100  # pairs; fewer say nothing
 IMAGES = 2048  # of a random choice at most: their pixels stay in memory
 BATCH = 64
+COLUMNS = (
+    "follow the pixels %", "follow the map %", "chance %", "control: own map %",
+    "control: map of the same class %",
+)  # fmt: skip
 
 
 def mask_boxes(masks: Tensor) -> Tensor:
     """The box [B,4] (left, top, right, bottom, from 0 to 1) of each mask's open pixels.
 
-    NaN where a mask opens none.
+    NaN where a mask opens none. Half of the maximum is open, so that faint masks have boxes, too.
     """
-    opened = masks >= OPEN
+    opened = (masks >= OPEN * masks.amax((1, 2), keepdim=True)) & (masks > 0)
     ends = [_ends(opened.any(dim)) for dim in (1, 2)]  # of columns, of rows: [B,2] each
     return torch.stack([ends[0][:, 0], ends[1][:, 0], ends[0][:, 1], ends[1][:, 1]], dim=1)
 
@@ -104,6 +119,7 @@ class TransplantMeasure(Measure):
 
     title = "transplant"
     needs = frozenset({"takes_map"})
+    stores = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -120,6 +136,9 @@ class TransplantMeasure(Measure):
             "maps": found.map,
             "own": found.prediction,
         }
+        if "outlines" in self.context.has:
+            assert view.batch.objects is not None
+            new["objects"] = view.batch.objects
         if self.stored:
             new = {name: torch.cat([values, new[name]]) for name, values in self.stored.items()}
         if len(new["word"]) > 2 * IMAGES:
@@ -146,68 +165,112 @@ class TransplantMeasure(Measure):
     @torch.no_grad()
     def fields(self) -> dict[str, Any]:
         """`transplant`."""
-        model, self.stored = self.context.model, self._chosen(self.stored)
-        own, index = self.stored["own"], self.stored["index"]
-        find = mask_boxes if isinstance(model, Masked) else mass_boxes
-        everything = torch.arange(len(own), device=own.device)
+        self.stored = self._chosen(self.stored)
+        find = mask_boxes if isinstance(self.context.model, Masked) else mass_boxes
+        everything = torch.arange(len(self.stored["own"]), device=self.stored["own"].device)
         boxes = torch.cat([find(self._maps(i)) for i in everything.split(BATCH)])
-        partners = draw_partners(index, own, seed=self.context.seed)
-        b = partners.other_class
-        c, d = partners.same_class[b], partners.another[b]
-        usable = (b >= 0) & (c >= 0) & fits(boxes[b], boxes) & fits(boxes[c], boxes)
-        a, b, c, d = (one[usable] for one in (everything, b, c, d))
-        pairs, skipped = len(a), len(own) - len(a)
+        found = self._transplant(boxes, exact=False)
+        if "objects" in self.stored:
+            boxes = mask_boxes(object_and_counted(self.stored["objects"])[0].float())
+            exact = self._transplant(boxes, exact=True)
+            del exact["skipped"]
+            found |= {f"exact_{name}": value for name, value in exact.items()}
+        return {"transplant": Transplant(**found)}
+
+    def _transplant(self, boxes: Tensor, exact: bool) -> dict[str, Any]:
+        """One form: fields of `Transplant`."""
+        chosen = self._quadruples(boxes)
+        pairs = chosen.shape[1]
+        found: dict[str, Any] = {"pairs": pairs, "skipped": len(boxes) - pairs}
         if pairs < ENOUGH:
-            return {"transplant": Transplant(pairs, skipped)}
-        parts = zip(*(one.split(BATCH) for one in (a, b, c, d)), strict=True)
-        rows = [self._decide(boxes, n * BATCH, *part) for n, part in enumerate(parts)]
-        estimates = mean_estimates(torch.cat(rows).double(), seed=self.context.seed)
-        return {"transplant": Transplant(pairs, skipped, *estimates)}
+            return found
+        parts = chosen.split(self.context.batch_size, dim=1)
+        rows = [self._decide(boxes, *part, exact) for part in parts]
+        columns = {name: torch.cat([row[name] for row in rows]).double() for name in rows[0]}
+        estimates = mean_estimates(torch.stack([*columns.values()], 1), seed=self.context.seed)
+        return found | dict(zip(columns, estimates, strict=True))
+
+    def _quadruples(self, boxes: Tensor) -> Tensor:
+        """Positions a, b, c, d as [4,P]; each image is an `a` once, or never where nothing fits.
+
+        c is of b's predicted class, a and d are of others.
+        """
+        own, index = self.stored["own"], self.stored["index"]
+        chosen = torch.full((4, len(own)), -1, device=own.device)
+        for draw in range(DRAWS):
+            partners = draw_partners(index, own, seed=self.context.seed + draw)
+            b = partners.other_class
+            c = partners.same_class[b]
+            new = torch.stack([torch.arange(len(own)).to(b), b, c, partners.other_class[c]])
+            fit = (b >= 0) & (c >= 0) & fits(boxes[b], boxes) & fits(boxes[c], boxes)
+            chosen = torch.where(fit & (chosen[0] < 0), new, chosen)
+        return chosen[:, chosen[0] >= 0]
 
     def _decide(
-        self, boxes: Tensor, first: int, a: Tensor, b: Tensor, c: Tensor, d: Tensor
-    ) -> Tensor:
-        """Whether the prediction is B's, A's and D's under A's map, and B's in both controls."""
-        model, own, target = self.context.model, self.stored["own"], boxes[a]
-        x = model.preprocessing.normalise(self.stored["pixels"][b])
-        generator = torch.Generator().manual_seed(self.context.seed + first)
-        noise = torch.randn(x.shape, generator=generator).to(x)
-        x = place(x, boxes[b], target, getattr(model, "noise_std", 1.0) * noise)
-        found = self._predict(x, self._maps(a))
-        followed = [found == own[k] for k in (b, a, d)]
-        for k in (b, c):
-            fitted = _place_map(self._maps(k), boxes[k], target)
-            followed.append(self._predict(x, fitted) == own[b])
-        return torch.stack(followed, dim=1)
+        self, boxes: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor, exact: bool
+    ) -> dict[str, Tensor]:
+        """What the predictions under the maps of A, B and C are: bool [P] by name."""
+        self.context.tick(self.title, len(a))
+        own, target = self.stored["own"], boxes[a]
+        x = (self._composed if exact else self._resampled)(boxes, a, b, d)
+        under_a = self._predict(x, self._maps(a))
+        under_c = self._predict(x, _place_map(self._maps(c), boxes[c], target))
+        found = {
+            "pixels": under_a == own[b],
+            "map": under_a == own[a],
+            "chance": under_a == own[d],
+            "foreign_map": under_c == own[b],
+        }
+        if not exact:
+            under_b = self._predict(x, _place_map(self._maps(b), boxes[b], target))
+            found["own_map"] = under_b == own[b]
+        return found
+
+    def _pixels(self, i: Tensor) -> Tensor:
+        return self.context.model.preprocessing.normalise(self.stored["pixels"][i])
+
+    def _resampled(self, boxes: Tensor, a: Tensor, b: Tensor, d: Tensor) -> Tensor:
+        """B, resampled so that its box is A's; around it D, unless a mask closes it."""
+        model, x, target = self.context.model, self._pixels(b), boxes[a]
+        if not isinstance(model, Masked):
+            height, width = x.shape[2:]
+            sides = torch.tensor([width, height, width, height]).to(target)
+            inside = boxes_to_objects(target * sides, (height, width))[:, None]
+            surroundings = self._pixels(d)
+            return place(x, boxes[b], target, surroundings).where(inside, surroundings)
+        index = self.stored["index"][a]
+        noise = normal(self.context.seed, Stream.TRANSPLANT_NOISE, index, x[0].numel())
+        return place(x, boxes[b], target, model.noise_std * noise.view_as(x))
+
+    def _composed(self, boxes: Tensor, a: Tensor, b: Tensor, d: Tensor) -> Tensor:
+        """B's object in the box of A's object, on D's background."""
+        objects = self.stored["objects"]
+        background = fill_hole(self._pixels(d), objects[d] != 0)
+        cut = object_and_counted(objects[b])[0][:, None].float()
+        alpha = place(cut, boxes[b], boxes[a], torch.zeros_like(cut))
+        moved = place(self._pixels(b), boxes[b], boxes[a], background)
+        return alpha * moved + (1 - alpha) * background
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:
         """What the decision follows, beside both controls."""
         rows = []
         for label, study in studies.items():
-            found = study.transplant
-            if found is None or not (found.pixels and found.map and found.chance):
+            if (found := study.transplant) is None:
                 continue
-            assert found.own_map and found.foreign_map
-            shares = {
-                "follow the pixels %": found.pixels,
-                "follow the map %": found.map,
-                "chance %": found.chance,
-                "control: own map %": found.own_map,
-                "control: map of the same class %": found.foreign_map,
-            }
-            rows.append(
-                {
-                    "run": label,
-                    "pairs": f"{found.pairs:,.0f}",
-                    **{name: one.format(times=100) for name, one in shares.items()},
-                    "cleared": "yes" if found.cleared else "no",
-                }
-            )
+            for form, (pairs, *shares) in found.forms.items():
+                values = (one.format(times=100) for one in shares)
+                rows.append(
+                    {"run": label, "form": form, "pairs": f"{pairs:,.0f}"}
+                    | dict(zip(COLUMNS, values, strict=True))
+                    | {"cleared": "yes" if found.cleared else "no"}
+                )
         note = (
-            "The object of one image is resampled to fit under the map of an image of another "
-            "class. Chance: the prediction is the class of an unrelated image. Controls: the "
-            "resampled object under its own map, and under the fitted map of another image of its "
-            f"class. With fewer than {ENOUGH} pairs nothing is reported."
+            "The object of one image is put under the map of an image of another class: resampled "
+            "to fit the box of the map, or, where the objects have masks, cut out and put on the "
+            "filled background of a third image. Chance: the prediction is the class of this or of "
+            "another unrelated image. Controls: the same object under its own map, and under the "
+            "fitted map of another image of its class. With fewer than "
+            f"{ENOUGH} pairs nothing is reported."
         )
         return [table_of("Does the decision follow the pixels or the map?", rows, note)]

@@ -27,6 +27,8 @@ class Stream(IntEnum):
     ROAD = 6
     PROBE = 8
     TRANSPLANT = 12
+    BACKGROUND = 13
+    TRANSPLANT_NOISE = 14
 
 
 def _mix(word: IntOrTensor) -> IntOrTensor:

@@ -24,7 +24,7 @@ from aib.interpret.metrics.seeded import Stream, random_words
 MAX_CHANGE = 0.05  # of an image's probabilities with its own map given; rounding changes far less
 MAX_CHANGED = 0.01  # of the images: more could cost a point of accuracy by themselves
 
-Predict = Callable[[Tensor, Tensor | None], Tensor]  # images and maps to logits
+Predict = Callable[[Tensor, Tensor], Tensor]  # images and maps to logits
 
 
 class Partners(NamedTuple):
@@ -98,8 +98,7 @@ def draw_partners(index: Tensor, classes: Tensor, *, seed: int = 0) -> Partners:
 class Swapping:
     """Decisions under replaced maps, from two passes over the same batches.
 
-    `predict(x, map)` gives logits [B,C] under the map [B,h,w], or under the model's own where it is
-    None.
+    `predict(x, map)` gives logits [B,C] under the map [B,h,w].
     """
 
     def __init__(self, predict: Predict, *, seed: int = 0) -> None:
@@ -110,13 +109,13 @@ class Swapping:
         self.num_classes = self.start = 0
 
     @torch.no_grad()
-    def first(self, batch: Batch, x: Tensor, maps: Tensor) -> None:
-        """Store what a batch of normalised images x shows: its maps [B,h,w] and decisions."""
+    def first(self, batch: Batch, x: Tensor, maps: Tensor, probabilities: Tensor) -> None:
+        """Store what a batch of normalised images x shows: its maps [B,h,w] and decisions [B,C]."""
         check_finite(int(count_broken(maps)))
-        logits = self.predict(x, None)
-        self.num_classes = logits.shape[1]
+        self.num_classes = probabilities.shape[1]
         found = {"maps": maps, "index": batch.index, "labels": batch.labels}
-        found |= {"own": logits.argmax(1), "changed": is_changed(logits, self.predict(x, maps))}
+        given = self.predict(x, maps)
+        found |= {"own": probabilities.argmax(1), "changed": is_changed(probabilities, given)}
         size = (maps.shape[1], maps.shape[2])
         shares = None if batch.objects is None else covered(batch.objects, size)  # [B,h,w]
         if shares is not None:
@@ -169,8 +168,8 @@ class Swapping:
 
 
 def is_changed(free: Tensor, given: Tensor) -> Tensor:
-    """Whether the probabilities change between logits [B,C] by more than rounding, bool [B]."""
-    gap = (free.float().softmax(1) - given.float().softmax(1)).abs().amax(1)
+    """Whether probabilities [B,C] differ from those of logits by more than rounding, bool [B]."""
+    gap = (free.float() - given.float().softmax(1)).abs().amax(1)
     return ~(gap <= MAX_CHANGE)  # NaN is a change
 
 

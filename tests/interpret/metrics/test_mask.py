@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from aib.errors import AibWarning
+from aib.interpret.maps import explain_batch
 from aib.interpret.measure import Context
 from aib.interpret.measured import MaskUse
 from aib.interpret.measures.mask import MaskMeasure
@@ -33,8 +34,10 @@ def mask_use(model, x, y, batch=N):
     """What the measure finds on normalised images and labels."""
     measure = MaskMeasure(Context(model, frozenset()))
     with torch.no_grad():
-        for images, labels in zip(x.split(batch), y.split(batch), strict=True):
-            measure.update(SimpleNamespace(x=images, batch=SimpleNamespace(labels=labels)))
+        for i in torch.arange(N).split(batch):
+            found = explain_batch(model, x[i], deterministic=True)
+            seen = {"x": x[i], "first": int(i[0]), "explanation": found}
+            measure.update(SimpleNamespace(batch=SimpleNamespace(labels=y[i]), **seen))
     return measure.fields()["mask"]
 
 

@@ -82,7 +82,8 @@ def swapped(predict, batches, attend=attend, seed=0):
     """Both passes over the same batches."""
     swapping = Swapping(predict, seed=seed)
     for batch in batches:
-        swapping.first(batch, batch.images, attend(batch.images))
+        own = predict(batch.images, None).float().softmax(1)
+        swapping.first(batch, batch.images, attend(batch.images), own)
     for batch in batches:
         swapping.second(batch, batch.images)
     return swapping.decisions()

@@ -1,15 +1,23 @@
 """Objects under the maps of other images: boxes, resampling, and models that cheat."""
 
+import json
 import math
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from aib.interpret import Plan, study
-from aib.interpret.measures.transplant import fits, mask_boxes, mass_boxes, place
+from aib.interpret import Study
+from aib.interpret.measure import Context, run_measures
+from aib.interpret.measures.transplant import (
+    TransplantMeasure,
+    fits,
+    mask_boxes,
+    mass_boxes,
+    place,
+)
 from tests.interpret import planted
-from tests.interpret.planted import CLASSES, GLYPH
+from tests.interpret.planted import PLANTS
 
 
 def slow_mass_box(map: torch.Tensor, share: float = 0.8) -> float:
@@ -34,6 +42,7 @@ def test_boxes_hold_what_they_should():
     boxes = mask_boxes(masks)
     assert boxes[0].tolist() == [0.25, 0.25, 0.875, 0.75]
     assert boxes[1].tolist() == [0.0, 0.75, 0.125, 1.0] and bool(boxes[2].isnan().all())
+    assert torch.equal(mask_boxes(0.1 * masks[:2]), boxes[:2]), "faint masks have boxes, too"
     maps = torch.rand(6, 5, 6, generator=torch.Generator().manual_seed(0)) ** 4
     for map, box in zip(maps.double(), mass_boxes(maps), strict=True):
         left, top, right, bottom = box.tolist()
@@ -72,87 +81,65 @@ def test_scales_beyond_a_factor_of_two_do_not_fit():
     assert fits(source.double(), target.double()).tolist() == [True, False, True, False]
 
 
-class Gate(planted.Selector):
-    """Cheats: a code in the map names the class, and is read if some object lies under it."""
-
-    def code(self, x: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
-        """The map with its code, [B,16,16]."""
-        raise NotImplementedError
-
-    def read(self, x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
-        """The class that the map names, [B]."""
-        raise NotImplementedError
-
-    def attend(self, x):
-        return self.code(x, super().attend(x))
-
-    def classify(self, x, m):
-        covered = responses_inside(x, m)
-        named = F.one_hot(self.read(x, m) % CLASSES, CLASSES).float()
-        return torch.where(covered[:, None], named, torch.eye(CLASSES)[[0] * len(x)] * 0.1)
+@pytest.fixture
+def measure():
+    """Of an honest masked model, with 60 images and their masks."""
+    model = planted.as_masked(planted.Selector()).eval()
+    found = TransplantMeasure(Context(model, frozenset({"outlines"})))
+    with torch.no_grad():
+        run_measures(found.context, [found], planted.feed(60))
+    return found
 
 
-def responses_inside(x, m):
-    """Whether a glyph lies under the open pixels."""
-    seen = x * (m[:, None] > 0.5)
-    return planted.responses(seen).amax((1, 2, 3)) > 0.5
+def test_a_transplant_does_not_depend_on_its_batch(measure):
+    """The noise beyond the frame is drawn by image."""
+    a, b = torch.arange(30), torch.arange(30, 60)
+    boxes = torch.rand(60, 4, generator=torch.Generator().manual_seed(0)).double() / 4
+    boxes[:, 2:] += 0.6
+    together = measure._resampled(boxes, a, b, b)
+    parts = [measure._resampled(boxes, *part) for part in zip(*(one.split(7) for one in (a, b, b)),
+                                                              strict=True)]  # fmt: skip
+    assert torch.allclose(together, torch.cat(parts), atol=1e-6)
+    assert not torch.equal(together[0], together[1])
 
 
-class SizeGate(Gate):
-    """The area of the open pixels names the class."""
-
-    def code(self, x, square):
-        label = planted.glyph_logits(x).argmax(1)
-        grown = [square]
-        for _ in range(CLASSES - 1):
-            grown.append(F.max_pool2d(grown[-1][:, None], 3, 1, 1)[:, 0])
-        return torch.stack(grown)[label, torch.arange(len(x))]
-
-    def read(self, x, m):
-        # 4 + 2 c pixels wide, less what the frame cuts off: the largest extent is the width.
-        opened = m > 0.5
-        size = torch.maximum(opened.any(1).sum(1), opened.any(2).sum(1))
-        return ((size - GLYPH) / 2).ceil().long().clamp(0, CLASSES - 1)
-
-
-class FrameGate(Gate):
-    """The mask, and around it a frame of 0.01 times the class."""
-
-    def key(self, x, m):
-        return torch.zeros(len(x), dtype=torch.long)
-
-    def code(self, x, square):
-        label = planted.glyph_logits(x).argmax(1)
-        frame = 0.01 * (1 + (label + self.key(x, square)) % CLASSES)
-        return torch.where(square > 0.5, square, frame[:, None, None])
-
-    def read(self, x, m):
-        value = m.flatten(1).amin(1)
-        return (value / 0.01).round().long() - 1 - self.key(x, m)
-
-
-class KeyedFrame(FrameGate):
-    """The frame is the class plus a key computed from the open pixels."""
-
-    def key(self, x, m):
-        pixels = ((x[:, 0] + 1) * 8).round().long() * (m > 0.5)
-        return pixels.flatten(1).sum(1) % CLASSES
+def test_a_cut_object_lies_in_the_other_s_box_on_a_third_background(measure):
+    stored, (a, b, d) = measure.stored, (torch.arange(k, 60, 3) for k in range(3))
+    objects = stored["objects"] == 1
+    x = measure._composed(mask_boxes(objects.float()), a, b, d)
+    pixels = measure._pixels(torch.arange(60))
+    for image, i, j, k in zip(x, a, b, d, strict=True):
+        # All objects are of one size: nothing is resampled.
+        assert torch.allclose(image[:, objects[i]], pixels[j][:, objects[j]], atol=1e-5)
+        left = ~objects[i] & (F.max_pool2d(objects[k][None].float(), 3, 1, 1)[0] == 0)
+        assert torch.allclose(image[:, left], pixels[k][:, left], atol=1e-5)
+        assert bool((image[:, ~objects[i]].abs() < 0.2).all()), (
+            "of the third object nothing is left"
+        )
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("kind", [SizeGate, FrameGate, KeyedFrame])
-def test_a_code_that_is_read_over_any_object_follows_the_map(kind, seed):
-    feed = planted.feed(400, seed)
-    found = study(kind(), feed, Plan({}, seed=seed), expensive=False)
+@pytest.mark.parametrize("name", PLANTS)
+def test_planted_models_get_the_verdict_they_deserve(name, seed):
+    verdict = PLANTS[name].verdict(seed)
+    assert verdict.name in PLANTS[name].may, verdict.text
+
+
+def test_a_whole_study_finds_a_code_in_the_place_of_the_object_inside_its_box():
+    """Only with the object cut out: a resampled box keeps the place."""
+    found = PLANTS["relative shift"].study(0)
     assert found.accuracy > 90, "the cheat works"
-    assert not found.transplant.cleared
-    assert found.verdict.name != "faithful"
+    boxes, cut = found.transplant.forms.values()
+    assert boxes.pixels.value > 0.9 and cut.map.value > 0.9
+    assert found.verdict.name == "encoding" and "follow the map and 0.0%" in found.verdict.text
+    [table] = TransplantMeasure.tables({"run": found})
+    assert [row[1] for row in table.rows] == ["boxes of the maps", "objects cut out"]
+    again = Study.from_dict(json.loads(json.dumps(found.to_dict())))
+    assert again.transplant == found.transplant and again.verdict == found.verdict
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("masked", [True, False])
-def test_an_honest_selector_is_cleared(masked, seed):
-    plan = Plan({}, seed=seed)
-    found = study(planted.Selector(masked), planted.feed(300, seed), plan, expensive=False)
-    assert found.transplant.cleared and not found.transplant.reads_the_map
-    assert found.transplant.pixels.value > 0.95 and found.verdict.name == "used"
+def test_a_whole_study_clears_an_honest_map_whose_place_tells_the_class():
+    found = PLANTS["position by class"].study(0)
+    assert found.encoding.probe["map"].value > 0.8, "the map alone tells the class"
+    assert found.transplant.cleared and not found.transplant.encoded
+    assert found.verdict.name == "faithful"
