@@ -135,9 +135,9 @@ class Transplant(FlatResults):
         none = Estimate()
         found = {}
         for name, start in (("boxes of the maps", ""), ("objects cut out", "exact_")):
-            pairs, *shares = (getattr(self, start + one, none) for one in Followed._fields)
-            if shares[0]:
-                found[name] = Followed(pairs, *shares)
+            form = Followed._make(getattr(self, start + one, none) for one in Followed._fields)
+            if form.pixels:
+                found[name] = form
         return found
 
     @property

@@ -185,7 +185,7 @@ class TransplantMeasure(Measure):
         if pairs < ENOUGH:
             return found
         parts = chosen.split(self.context.batch_size, dim=1)
-        rows = [self._decide(boxes, *part, exact) for part in parts]
+        rows = [self._decide(boxes, *part, exact=exact) for part in parts]
         columns = {name: torch.cat([row[name] for row in rows]).double() for name in rows[0]}
         estimates = mean_estimates(torch.stack([*columns.values()], 1), seed=self.context.seed)
         return found | dict(zip(columns, estimates, strict=True))
