@@ -48,7 +48,7 @@ def feeds_for(
         if not found.labelled or (s is not None and s.distill == 1 and s.data == name):
             guide = open_teacher(s, found)
             if guide is not None:
-                found, _ = guide.to(device).label(guide.relabel(found), workers)
+                found, _ = guide.to(device).label(guide.relabel(found), workers or 0)
         _, data = prepare_images(run.model, found)
         first = feeds[0].data if feeds else data
         if data.preprocessing.image_size != first.preprocessing.image_size:

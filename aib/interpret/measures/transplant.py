@@ -185,7 +185,7 @@ class TransplantMeasure(Measure):
         if pairs < ENOUGH:
             return found
         parts = chosen.split(self.context.batch_size, dim=1)
-        rows = [self._decide(boxes, *part, exact=exact) for part in parts]
+        rows = [self._decide(boxes, part, exact=exact) for part in parts]
         columns = {name: torch.cat([row[name] for row in rows]).double() for name in rows[0]}
         estimates = mean_estimates(torch.stack([*columns.values()], 1), seed=self.context.seed)
         return found | dict(zip(columns, estimates, strict=True))
@@ -206,10 +206,12 @@ class TransplantMeasure(Measure):
             chosen = torch.where(fit & (chosen[0] < 0), new, chosen)
         return chosen[:, chosen[0] >= 0]
 
-    def _decide(
-        self, boxes: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor, exact: bool
-    ) -> dict[str, Tensor]:
-        """What the predictions under the maps of A, B and C are: bool [P] by name."""
+    def _decide(self, boxes: Tensor, part: Tensor, exact: bool) -> dict[str, Tensor]:
+        """What the predictions under the maps of A, B and C are: bool [P] by name.
+
+        part: positions a, b, c, d as [4,P].
+        """
+        a, b, c, d = part
         self.context.tick(self.title, len(a))
         own, target = self.stored["own"], boxes[a]
         x = (self._composed if exact else self._resampled)(boxes, a, b, d)
