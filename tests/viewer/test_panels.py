@@ -5,12 +5,10 @@ import pytest
 import torch
 
 from aib.data.preprocessing import Preprocessing
-from aib.figures.explanation import SEEN
 from aib.interpret import maps as maps_module
 from aib.interpret.posthoc import has_captum
-from aib.interpret.stored import StoredVerdict
-from aib.interpret.verdict import Verdict
-from aib.models.explanation import Explanation
+from aib.interpret.verdict import StoredVerdict, Verdict
+from aib.models.explanation import SEEN, Explanation
 from aib.viewer import panels
 from tests.helpers import photo
 from tests.viewer.fixtures import viewer
