@@ -110,9 +110,9 @@ def test_imagenets_weights_fill_network_copy_and_a_head_of_as_many_classes(
     "change, message",
     [
         (lambda file: file.pop("conv_stem.weight"), "another network: 293 tensors"),
-        (lambda file: file.pop("bn2.weight"), r"1 keys missing \(bn2.weight"),
-        (lambda file: file.update(x=torch.zeros(2)), r"1 unexpected \(x first"),
-        (lambda file: file.pop("classifier.bias"), r"1 keys missing \(bias"),
+        (lambda file: file.pop("bn2.weight"), r"1 tensor missing \(bn2.weight"),
+        (lambda file: file.update(x=torch.zeros(2)), r"1 tensor unexpected \(x first"),
+        (lambda file: file.pop("classifier.bias"), r"1 tensor missing \(bias"),
         (lambda file: file.update(bn1=0, **{"bn1.bias": torch.zeros(3)}), "does not fit"),
         (lambda file: file["bn1.bias"].fill_(torch.nan), "holds NaN"),
     ],
