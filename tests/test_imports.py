@@ -33,9 +33,8 @@ MAX_LEVELS = 13
 
 @cache
 def statements(module: str) -> list[tuple[str, str, str]]:
-    """The imports (module, name, name here) of a module; not those for types only."""
+    """The imports (module, name, name here) of a module, also those for types only."""
     tree = ast.parse(MODULES[module].read_text())
-    tree.body = [n for n in tree.body if not ast.unparse(n).startswith("if TYPE_CHECKING:")]
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -116,6 +115,7 @@ def test_the_root_holds_only_the_door():
 
 def test_there_are_few_levels_of_imports():
     found = levels()
+    del found["aib"]  # the door names everything, and imports it on demand
     assert max(found.values()) <= MAX_LEVELS, describe_levels()
 
 

@@ -11,6 +11,7 @@ from textwrap import fill
 
 from PIL import Image
 
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.evaluation.matching import prepare_images
 from aib.figures.overlay import Array, overlay
@@ -33,7 +34,7 @@ def draw_seen(run: Run, data: str, root: str | None, every: int) -> Image.Image:
         for index in (images.labels == label).nonzero().flatten()[:1].tolist():
             tile = image_tile(images.pixels(index))
             found = explain(run.model, tile, deterministic=True)
-            columns.append(tiles(tile, found))
+            columns.append(tiles(tile, found, run.model.preprocessing))
             names.append(caption(name, found))
     rows = [list(row) for row in zip(*columns, strict=True)]
     return draw_mosaic(rows, ROWS, names)
@@ -47,12 +48,12 @@ def caption(name: str, found: Explanation) -> str:
     return "\n".join(fill(line.replace("_", " "), 20) for line in lines)
 
 
-def tiles(image: Array, found: Explanation) -> list[Array]:
+def tiles(image: Array, found: Explanation, policy: Preprocessing) -> list[Array]:
     """One column: the image, what the classifier saw, and the mask over the image."""
-    if found.mask is None or found.seen_pixels is None:
+    if found.mask is None or found.seen is None:
         raise AibError("only a masked model has a picture of what its classifier saw")
     masked = overlay(image, found.mask[0], alpha=0.6, scale=False)
-    return [image, image_tile(found.seen_pixels[0]), masked]
+    return [image, image_tile(policy.to_pixels(found.seen)[0]), masked]
 
 
 def main(argv: list[str] | None = None) -> None:

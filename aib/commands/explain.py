@@ -58,9 +58,10 @@ def explain(
     """
     from aib.data.decode import open_rgb
     from aib.evaluation.error import describe_samples
-    from aib.figures.explanation import distinct_names, record, save
+    from aib.figures.picture import distinct_names
     from aib.interpret.maps import explain as explain_image
     from aib.interpret.stored import stored_verdict
+    from aib.models.explanation import record
     from aib.runs.pretrained import find_model
     from aib.runs.run import open_run
 
@@ -96,7 +97,7 @@ def explain(
             found = replace(found, paths=(path,), made_with=found.made_with | origin)
             about = f"{opened.name} · {opened.label} · {describe_samples(found.samples)}"
             about += f" · {found.scope}" + (f"\n{verdict.line}" if verdict else "")
-            [picture] = save(found, folder, [name], subtitle=about, overwrite=overwrite)
+            [picture] = found.save(folder, [name], subtitle=about, overwrite=overwrite)
             records.append(record(found) | {"picture": str(picture)})
             if not json:
                 classes = ", ".join(f"{name} {100 * p:.1f}%" for name, p in found.top(0, TOP))

@@ -20,6 +20,8 @@ from aib.data.split import sample_indices
 from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
 
+BATCH = 256  # images at once; fewer of large images on a CPU:
+CPU_PIXELS = 2**20  # at once, over the attention samples, which bounds the memory
 DEVICE_SHARE = 0.25  # of a GPU's free memory that images may take
 
 
@@ -212,6 +214,13 @@ class Batches:
                 yield Batch(*(part.to(self.device, non_blocking=True) for part in loaded))
         except AibError as error:  # a worker's comes with its traceback
             raise AibError(str(error).rpartition("AibError: ")[2].strip()) from None
+
+
+def default_batch(device: torch.device, image_size: int, samples: int) -> int:
+    """Images at once that fit the memory of a usual machine."""
+    if device.type != "cpu":
+        return BATCH
+    return min(BATCH, max(1, CPU_PIXELS // (samples * image_size**2)))
 
 
 def move(tensor: Tensor, device: torch.device) -> Tensor:

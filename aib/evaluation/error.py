@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 from aib.config.profiles import get_profile
 from aib.config.validation import Averaging, Precision, check_decided, parse_json
 from aib.data import Batches, ImageSet, as_images
+from aib.data.batches import default_batch
 from aib.evaluation.intervals import wilson_interval
 from aib.evaluation.matching import prepare_images
 from aib.models.classifier import Classifier, check_model
@@ -26,8 +27,6 @@ from aib.system.progress import Tick, silent
 
 BINS = 15  # of confidence, for the calibration error
 MANY_CLOSED = 0.05  # of the images: more is a warning
-BATCH = 256  # images at once; fewer of large images on a CPU:
-CPU_PIXELS = 2**20  # at once, over the attention samples, which bounds the memory
 MATCHING = {"own": "", "raw": ", class indices as they are", "matched": ", classes matched by name"}
 
 
@@ -181,13 +180,6 @@ def information(model: Classifier, x: Tensor, out: Output) -> dict[str, Tensor]:
         found |= {"area": area, "mask_bits": model.mask_bits(x, out.mask)}
         found["closed_share"] = area < CLOSED
     return found
-
-
-def default_batch(device: torch.device, image_size: int, samples: int) -> int:
-    """Images at once that fit the memory of a usual machine."""
-    if device.type != "cpu":
-        return BATCH
-    return min(BATCH, max(1, CPU_PIXELS // (samples * image_size**2)))
 
 
 def describe_samples(samples: str) -> str:

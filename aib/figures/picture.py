@@ -3,12 +3,13 @@
 Drawn with Pillow: matplotlib takes a second to import and to draw them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
@@ -30,6 +31,29 @@ def save_figure(figure: Any, path: Path) -> None:
 def save_image(image: Image.Image, path: Path) -> None:
     """Write an image as PNG, atomically."""
     write_whole(path, lambda partial: image.save(partial, format="PNG"))
+
+
+def save_array(array: Array, path: Path) -> None:
+    """Write an array as .npy, atomically."""
+
+    def write(partial: Path) -> None:
+        with partial.open("wb") as file:  # given a name, numpy would add .npy to it
+            np.save(file, array)
+
+    write_whole(path, write)
+
+
+def distinct_names(names: Iterable[str]) -> list[str]:
+    """The names in order; one whose files are taken gets a number: cat, cat-2."""
+    taken: set[str] = set()
+    distinct = []
+    for name in names:
+        candidate, number = name, 2
+        while taken & (stems := {candidate, f"{candidate}.mask"}):
+            candidate, number = f"{name}-{number}", number + 1
+        taken |= stems
+        distinct.append(candidate)
+    return distinct
 
 
 def limits(map: Tensor) -> tuple[float, float]:

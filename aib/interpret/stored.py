@@ -1,52 +1,26 @@
 """The study that `aib interpret` left in a run's folder, and its verdict."""
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aib.errors import AibError
 from aib.interpret.results import SCHEMA, Study
-from aib.interpret.verdict import MEANING, Verdict
+from aib.interpret.verdict import StoredVerdict
 from aib.models.weights import RESULT
+from aib.runs.run import Run
 from aib.system.files import read_json
 
-if TYPE_CHECKING:
-    from aib.runs.run import Run
 
-
-@dataclass(frozen=True)
-class StoredVerdict:
-    """The verdict in a run's folder, and on what it was measured."""
-
-    verdict: Verdict
-    measured: str
-
-    @property
-    def line(self) -> str:
-        """Short form, for captions."""
-        return f"map: {self.verdict.name} ({self.measured})"
-
-    @property
-    def text(self) -> str:
-        """What the verdict means, and what it was measured on."""
-        return f"{MEANING[self.verdict.name]} ({self.measured})."
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain JSON types."""
-        return asdict(self.verdict) | {"measured": self.measured}
-
-
-def study_folder(run: "Run") -> Path:
+def study_folder(run: Run) -> Path:
     """The folder of a run's study; of a model of the Hub, what was measured here goes first."""
     return run.output if (run.output / RESULT).is_file() else run.folder
 
 
-def is_of_repository(run: "Run") -> bool:
+def is_of_repository(run: Run) -> bool:
     """Whether the run's study comes from the Hub with the model."""
     return run.repo is not None and study_folder(run) == run.folder
 
 
-def read_study(run: "Run") -> Study | None:
+def read_study(run: Run) -> Study | None:
     """The study in the run's folder; None without one."""
     path = study_folder(run) / RESULT
     stored = read_json(path)
@@ -60,7 +34,7 @@ def read_study(run: "Run") -> Study | None:
         raise AibError(f"{path} holds no study ({error}): remove it") from error
 
 
-def stored_verdict(run: "Run") -> StoredVerdict | None:
+def stored_verdict(run: Run) -> StoredVerdict | None:
     """The verdict of the study in the run's folder; None without one, or without a map.
 
     A study of other weights counts, and says so: packaged weights are rounded after theirs.

@@ -11,7 +11,7 @@ undecided   too few images, or too little accuracy to lose
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from aib.errors import counted
@@ -67,6 +67,28 @@ class Verdict:
     def warning(self) -> str | None:
         """What to tell somebody who looks at the map; None where the map may be taken seriously."""
         return MEANING[self.name] if self.name in ("decorative", "encoding") else None
+
+
+@dataclass(frozen=True)
+class StoredVerdict:
+    """The verdict in a run's folder, and on what it was measured."""
+
+    verdict: Verdict
+    measured: str
+
+    @property
+    def line(self) -> str:
+        """Short form, for captions."""
+        return f"map: {self.verdict.name} ({self.measured})"
+
+    @property
+    def text(self) -> str:
+        """What the verdict means, and what it was measured on."""
+        return f"{MEANING[self.verdict.name]} ({self.measured})."
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain JSON types."""
+        return asdict(self.verdict) | {"measured": self.measured}
 
 
 def judge(

@@ -1,28 +1,39 @@
-"""A decision and the map behind it: one type for all models and maps.
+"""A decision and the map behind it: one type for all models and maps, its picture and its files."""
 
-`figures/explanation.py` draws it and writes its files.
-"""
-
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from aib.data.preprocessing import Preprocessing
-from aib.figures.explanation import draw, save
-from aib.figures.overlay import Array
-from aib.figures.picture import Box
-from aib.figures.scale import enlarge
+from aib.errors import AibError
+from aib.figures.overlay import SIGMA_COLORS, Array, kept, overlay
+from aib.figures.picture import (
+    Box,
+    Panel,
+    distinct_names,
+    draw_row,
+    limits,
+    magnified,
+    save_array,
+    save_image,
+)
+from aib.figures.scale import FLAT, enlarge
 from aib.models.calibration import Calibration
+from aib.system.files import finite, sha256, write_json
 
 # Without a calibration a decision is unsure above this share of the entropy of a guess.
 UNSURE = 0.5
 CLOSED = "the mask is closed everywhere, and nothing of the image was seen"
+OPACITY = 0.55  # of a map over its image
+BEST = 3  # classes that the picture names
+SEEN = "seen by the classifier\n(the dark part was noise)"
 PER_IMAGE = (
     "probabilities", "map", "sigma", "level_indices", "kl_bits", "energy_passed", "images", "paths",
     "mask", "seen", "bits", "regions",
@@ -65,7 +76,6 @@ class Explanation:
     mask: Tensor | None = None  # [B,H,W], masked models: the share of each pixel that is seen
     seen: Tensor | None = None  # [B,3,H,W], masked models: the normalised image under the mask
     bits: Tensor | None = None  # [B,H,W], masked models: at most so many pass each pixel
-    preprocessing: Preprocessing | None = None  # masked models: of `seen`
 
     images: tuple[Array, ...] = ()  # uint8 [H,W,3] each, cropped as the model saw them
     paths: tuple[Path, ...] = ()  # the files that the images were read from, if any
@@ -158,13 +168,6 @@ class Explanation:
         return self.map if self.mask is None else self.mask
 
     @property
-    def seen_pixels(self) -> Tensor | None:
-        """uint8 [B,3,H,W]: what the classifier of a masked model saw, clipped to 0..255."""
-        if self.seen is None or self.preprocessing is None:
-            return None
-        return self.preprocessing.to_pixels(self.seen)
-
-    @property
     def closed(self) -> Tensor:
         """[B], whether a mask is closed everywhere: then nothing of the image was seen."""
         if self.mask is None:
@@ -195,19 +198,112 @@ class Explanation:
         }
         return replace(self, **parts)
 
-    def draw(self, image: int = 0) -> Image.Image:
-        """One image's picture: image, what was seen of it, map over it, levels, uncertainty."""
-        return draw(self, image)
-
     def save(
-        self, folder: str | Path, names: Sequence[str] = (), *, overwrite: bool = False
+        self,
+        folder: str | Path,
+        names: Sequence[str] = (),
+        *,
+        subtitle: str = "",
+        overwrite: bool = False,
     ) -> list[Path]:
         """Write picture, raw map, mask and record of each image; returns the pictures' paths.
 
-        Without `names` they are those of the image files. An existing picture is an error unless
-        `overwrite`.
+        NAME.npy is the raw map [h,w], of a masked model its mask; NAME.mask.png is 255 where it
+        exceeds the threshold. Without `names` they are those of the image files. An existing
+        picture is an error unless `overwrite`.
         """
-        return save(self, Path(folder), names, overwrite=overwrite)
+        stems = [path.stem for path in self.paths] or ["image"] * len(self)
+        names = names or distinct_names(stems)
+        if len(set(names)) != len(self):
+            raise AibError(f"save needs {len(self)} different names, not {list(names)}")
+        if self.shown_map is None or not self.images or not self.regions:
+            raise AibError("saving needs images and maps: use aib.explain(model, source)")
+        pictures = [Path(folder) / f"{name}.png" for name in names]
+        if not overwrite and (existing := [path for path in pictures if path.exists()]):
+            raise AibError(f"{existing[0]} exists: choose a new folder, or allow to overwrite it")
+        for i, picture in enumerate(pictures):
+            _write(self[i].cpu(), picture, subtitle)
+        return pictures
+
+
+def _write(one: Explanation, picture: Path, subtitle: str) -> None:
+    """Write the files of the explanation of a single image."""
+    assert one.shown_map is not None
+    save_image(draw(one, subtitle=subtitle), picture)
+    save_array(one.shown_map[0].numpy(), picture.with_name(f"{picture.stem}.npy"))
+    region = Image.fromarray(one.regions[0].mask.astype(np.uint8) * 255)
+    save_image(region, picture.with_name(f"{picture.stem}.mask.png"))
+    values = finite(record(one) | one.made_with)
+    write_json(picture.with_name(f"{picture.stem}.json"), values)
+
+
+def draw(explanation: Explanation, image: int = 0, subtitle: str = "") -> Image.Image:
+    """Draw one image's explanation as a row of panels below its title."""
+    one = explanation[image].cpu()
+    best, *others = [f"{name} {100 * p:.1f}%" for name, p in one.top(0, BEST)]
+    title = ", ".join(filter(None, [best, one.certainty()]))
+    lines = [f"or {', '.join(others)}", *filter(None, [subtitle])]
+    row = panels(one)
+    height, width = one.images[0].shape[:2]
+    frame = one.regions[0].part if one.regions else (0, 0, width, height)
+    return draw_row(row, frame, title=title, subtitle="\n".join(lines))
+
+
+def panels(explanation: Explanation, image: int = 0, *, opacity: float = OPACITY) -> list[Panel]:
+    """The parts of one image's picture."""
+    one = explanation[image].cpu()
+    map = one.shown_map
+    if map is None or not one.images:
+        raise AibError("a picture needs the image and a map: use aib.explain(model, source)")
+    box = one.regions[0].box if one.regions else None
+    row = [Panel("image" + (f"\n(box: {one.cut})" if box else ""), one.images[0], box=box)]
+    if one.mask is not None:
+        row.append(Panel(SEEN, kept(magnified(one.images[0]), one.mask[0])))
+    low, high = limits(map) if one.mask is None else (0.0, 1.0)  # a mask is a share
+    name = "attention" if one.method == "own" else str(one.method)
+    name = "mask" if one.mask is not None else f"{name} map"
+    scaled = (map[0] - low) / max(high - low, FLAT)
+    over = overlay(magnified(one.images[0]), scaled, alpha=opacity, scale=False)
+    row.append(Panel(name, over, (low, high), box=box))
+    if one.level_indices is not None and one.anchors is not None:
+        used, count = one.level_indices.unique().numel(), len(one.anchors)
+        values = one.level_indices[0].numpy()
+        row.append(Panel(f"levels, {used} of {count} used", values, (0, max(count - 1, 1))))
+    if one.sigma is not None:
+        row.append(Panel("uncertainty σ", one.sigma[0].numpy(), limits(one.sigma), SIGMA_COLORS))
+    return row
+
+
+def record(explanation: Explanation, image: int = 0) -> dict[str, Any]:
+    """How one image was explained, in plain JSON types."""
+    one = explanation[image].cpu()
+    [region], map, top = one.regions, one.shown_map, one.top(0)
+    assert map is not None
+    pixels = hashlib.sha256(one.images[0].tobytes()).hexdigest()
+    values: dict[str, Any] = {
+        "image": str(one.paths[0]) if one.paths else None,
+        "image_sha256": sha256(one.paths[0]) if one.paths else pixels,
+        "prediction": top[0][0],
+        "probability": top[0][1],
+        "entropy_bits": float(one.entropy_bits[0]),
+        "max_entropy_bits": one.max_entropy_bits,
+        "unsure": bool(one.unsure[0]),
+        "top": [{"class": name, "probability": p} for name, p in top],
+        "method": one.method,
+        "gradcam_layer": one.layer,
+        "samples": one.samples,
+        "seed": one.seed,
+        "map_size": list(map.shape[1:]),
+        "map_range": list(limits(map)),
+        "threshold": one.threshold,
+        "cut": one.cut,
+        "box": region.box and list(region.box),
+        "image_size": list(region.mask.shape[::-1]),
+        "seen_part": list(region.part),
+    }
+    if one.mask is not None and one.bits is not None:
+        values |= {"mask_bits": float(one.bits.sum()), "area": float(one.mask.mean())}
+    return values
 
 
 def _to_cpu(value: Any) -> Any:

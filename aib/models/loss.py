@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.config.profiles import get_profile
-from aib.config.validation import Averaging, Budget, ProfileName
+from aib.config.validation import Averaging, Budget, ProfileName, check
 from aib.models.gaussian import kl_released, kl_to_standard_normal, widen
 from aib.models.types import LossTerms, Output
 
@@ -34,6 +34,7 @@ def aib_loss(
     Labels `y` are class indices [B] or probabilities [B,C]. Terms that a model does not have are
     zero. As tensors, `beta` and `area` may change without recompiling a compiled step.
     """
+    check("budget", budget, Budget)
     rules = get_profile(profile)
     nll = negative_log_likelihood(out, y, rules.averaging)
     zero = torch.zeros_like(nll)

@@ -105,7 +105,7 @@ class Masked(Classifier):
         m = mask_of(found.map, x.shape[2:])  # [B,H,W]
         seen = replace_closed(x, m[None], self.pixel_noise(x, Sampling(deterministic=True)))[0]
         bits = information_bits(x, m, self.noise_std)
-        return replace(found, mask=m, seen=seen, bits=bits, preprocessing=self.preprocessing)
+        return replace(found, mask=m, seen=seen, bits=bits)
 
     @torch.no_grad()
     def pixel_bits(self, x: Tensor, mask: Tensor) -> Tensor:

@@ -1,8 +1,7 @@
 """The file format of saved models: model.safetensors + config.json, nothing executable."""
 
 import hashlib
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from aib.data.preprocessing import Preprocessing
-from aib.errors import AibError, first_line
+from aib.errors import AibError, counted, first_line
 from aib.system.files import quoted, read_json, write_whole
 
 SCHEMA = 1
@@ -23,7 +22,7 @@ WEIGHTS, CONFIG, CHECKPOINT = "model.safetensors", "config.json", "checkpoint.pt
 METRICS, EVALUATION, RESULT = "metrics.jsonl", "evaluation.json", "interpret.json"
 SPLIT, LOCK = "split.json", ".lock"
 _pickled = partial(torch.load, map_location="cpu", weights_only=True)
-READERS: dict[str, Callable[[Path], Any]] = {  # of weights that others made
+READERS: dict[str, Callable[[Path], Any]] = {  # of files of weights
     ".npz": np.load, ".safetensors": load_file, ".pth": _pickled, ".pt": _pickled,
 }  # fmt: skip
 RECORDS = (EVALUATION, RESULT, METRICS, SPLIT)  # that a model on the Hub may have
@@ -52,29 +51,17 @@ def read_preprocessing(path: Path) -> Preprocessing:
     return Preprocessing.from_dict(read_config(path)["preprocessing"], path)
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Raise an AibError for a file that is damaged."""
+def tensor_shapes(path: Path) -> dict[str, list[int]]:
+    """Shapes of the tensors in a safetensors file, by name, without reading their values."""
     try:
-        yield
+        with safe_open(path, "pt") as file:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
 
 
-def tensor_shapes(path: Path) -> dict[str, list[int]]:
-    """Shapes of the tensors in a safetensors file, by name, without reading their values."""
-    with reading(path), safe_open(path, "pt") as file:
-        return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
-
-
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name."""
-    with reading(path):
-        return load_file(path)
-
-
-def read_any(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file of any maker by name; no code in the file is executed."""
+    """The tensors of a file by name; no code in the file is executed."""
     if path.suffix not in READERS:
         raise AibError(f"{path} cannot be read: weights are {', '.join(READERS)} files")
     try:
@@ -101,8 +88,13 @@ def load_tensors(
     expected = {name: v for name, v in unique_tensors(model).items() if name not in fresh}
     missing, unexpected = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
     if missing or unexpected:
-        wrong = f"{_count(missing, 'keys missing')}, {_count(unexpected, 'unexpected')}"
-        raise AibError(f"{path} does not fit the model: {wrong}{advice}")
+        kinds = (("missing", missing), ("unexpected", unexpected))
+        wrong = [
+            f"{counted(len(names), 'tensor')} {kind} ({names[0]} first)"
+            for kind, names in kinds
+            if names
+        ]
+        raise AibError(f"{path} does not fit the model: {', '.join(wrong)}{advice}")
     for name, value in weights.items():
         if value.shape != expected[name].shape:
             raise AibError(f"{path} does not fit the model: {shapes(name, value, expected[name])}")
@@ -113,10 +105,6 @@ def load_tensors(
     on_meta = any(value.is_meta for value in expected.values())
     # Not strict: the file has only the first of tied names; all others were checked above.
     model.load_state_dict(ready, strict=False, assign=on_meta)
-
-
-def _count(keys: list[str], what: str) -> str:
-    return f"{len(keys)} {what} ({keys[0]} first)" if keys else f"0 {what}"
 
 
 def shapes(name: str, saved: Tensor, expected: Tensor) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -26,9 +26,7 @@ from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
 from aib.training.progress import Pace, Reporter
 from aib.training.step import TrainingStep
-
-if TYPE_CHECKING:
-    from aib.training.teacher import Teacher
+from aib.training.teacher import Teacher
 
 FEW_STEPS = 200  # fewer leave BatchNorm's running statistics near their initial values
 
@@ -83,7 +81,7 @@ class Loop:
         run: RunFolder | None = None,
         report: Reporter | None = None,
         fabric: Fabric | None = None,
-        teacher: "Teacher | None" = None,
+        teacher: Teacher | None = None,
     ):
         s = self.settings = settings
         fabric = fabric or start_fabric(s)

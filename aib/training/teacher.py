@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aib.data import Batches, ImageSet
+from aib.data.batches import default_batch
 from aib.data.imagenet import class_names
 from aib.data.preprocessing import Preprocessing
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, first_line
-from aib.evaluation.error import default_batch
 from aib.evaluation.matching import match_names
 from aib.models.classifier import Classifier
 from aib.models.gaussian import widen

@@ -15,7 +15,7 @@ from aib.data.load import parse_name, with_distill
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning, counted
 from aib.evaluation.error import Evaluation
-from aib.models.classifier import Classifier
+from aib.models.classifier import Classifier, model_name
 from aib.models.networks.attachment import attach, attach_options
 from aib.models.networks.by_name import build_network, call_builder, preprocessing_of
 from aib.models.registry import create_model, evaluator_name, family, find_entry
@@ -184,7 +184,7 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
 
 def own_weights(s: Settings) -> Path | None:
     """The file that --init names if it holds weights by a network's own names, not aib's."""
-    if s.init is None or not s.trains_network:
+    if s.init is None or not s.trains_network or is_backbone(s.init):
         return None
     path = Path(s.init).expanduser()
     if path.suffix not in READERS:
@@ -249,16 +249,18 @@ def load_init(model: Classifier, init: str, report: Reporter) -> None:
     if is_backbone(init):
         family, _, file = init.partition(":")
         if not str(model.recipe.get("name")).startswith(FAMILIES[family]):
-            raise AibError(f"weights of {family} do not fit {model.recipe.get('name')}")
+            raise AibError(f"weights of {family} do not fit {model_name(model)}")
         loaded = load_backbone(model, Path(file).expanduser())
     else:
         path = find_model(Path(init))
         path = path / WEIGHTS if path.is_dir() else path
         if not path.is_file():
             raise AibError(
-                f"no weights at {path}; --init takes a run's folder, a safetensors file or the "
-                f"name of a packaged model ({', '.join(packaged_models())})"
+                f"no weights at {path}: --init takes a run, a packaged model "
+                f"({', '.join(packaged_models())}) or FAMILY:PATH ({', '.join(FAMILIES)})"
             )
+        if path.suffix != ".safetensors":
+            raise AibError(f"{path} is no model of aib: write FAMILY:PATH for ImageNet's weights")
         loaded = load_trained(model, path)
     report.message(f"{init}: {loaded}")
 

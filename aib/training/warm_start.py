@@ -17,14 +17,13 @@ from aib.models.masked import Masked
 from aib.models.weights import (
     CONFIG,
     load_tensors,
-    read_any,
     read_preprocessing,
     read_tensors,
     unique_tensors,
 )
 
 FAMILIES = {"vgg16": "vgg", "lite0": "lite0", "lite2": "lite2"}  # --init FAMILY:PATH: backbone
-SAME_FORM = "; give the model, the image size and the options it was trained with"
+SAME_FORM = "; give the model, size and options of its training"
 VGG_LAYERS = "features."  # how torchvision and timm begin the names of VGG's convolutions
 
 
@@ -59,7 +58,7 @@ def load_backbone(model: Classifier, path: str | Path) -> LoadedWeights:
     rate of what was loaded.
     """
     path = Path(path)
-    found = read_any(path)
+    found = read_tensors(path)
     prefix, network = backbone_of(model)
     if model.recipe["name"].startswith("vgg"):
         kept = {name: value for name, value in found.items() if name.startswith(VGG_LAYERS)}

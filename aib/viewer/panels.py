@@ -7,12 +7,11 @@ from dataclasses import replace
 import torch
 from PIL import Image
 
-from aib.figures.explanation import panels
 from aib.figures.overlay import Array
 from aib.figures.picture import Box, Panel, draw_panel, limits, magnified
 from aib.figures.scale import FLAT
-from aib.interpret.stored import StoredVerdict
-from aib.models.explanation import Explanation
+from aib.interpret.verdict import StoredVerdict
+from aib.models.explanation import Explanation, panels
 
 TOP = 5  # classes
 CHANGE_COLORS = "RdBu_r"  # white where nothing changed

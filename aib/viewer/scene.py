@@ -11,7 +11,7 @@ from aib.data.decode import centre_square, resized, to_tensor
 from aib.figures.overlay import Array
 from aib.figures.picture import image_tile
 from aib.interpret.maps import explain_batch
-from aib.interpret.stored import StoredVerdict
+from aib.interpret.verdict import StoredVerdict
 from aib.models.classifier import Classifier
 from aib.models.explanation import Explanation
 

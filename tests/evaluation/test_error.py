@@ -12,9 +12,10 @@ from scipy.stats import binomtest
 import aib
 from aib.cli import main
 from aib.data import ImageSet
+from aib.data.batches import default_batch
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.evaluation.error import EvaluationMetrics, default_batch, evaluate
+from aib.evaluation.error import EvaluationMetrics, evaluate
 from aib.evaluation.intervals import wilson_interval
 from aib.evaluation.matching import match_classes
 from aib.models.modes import passes_in

@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 
 import aib
-from aib.figures.explanation import SEEN, distinct_names, panels
 from aib.figures.overlay import kept
-from aib.figures.picture import magnified
+from aib.figures.picture import distinct_names, magnified
 from aib.interpret.maps import explain_batch
+from aib.models.explanation import SEEN, panels
 from aib.models.masked import information_bits
 from tests.helpers import eval_model, pixels, shapes
 from tests.interpret.planted import FromRed

@@ -8,7 +8,7 @@ from tests.helpers import SmallNet
 
 
 def named(name):
-    return lambda: aib.create_model(name, num_classes=4, width=0.25)
+    return lambda: aib.create_model(name, num_classes=4, width=1 / 16)
 
 
 MODELS = {

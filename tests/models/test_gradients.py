@@ -11,7 +11,7 @@ B, C, K, HW = 3, 4, 5, 8
 
 def make(name, **options):
     options = latent_of(name, K) | options
-    return aib.create_model(name, num_classes=C, width=1 / 8, **options)
+    return aib.create_model(name, num_classes=C, **{"width": 1 / 8, **options})
 
 
 def batch(dtype=torch.float32):
@@ -97,7 +97,7 @@ def has_no_use(name, model):
 
 @pytest.mark.parametrize("name", [*aib.list_models(), "tiny_aib_qt"])
 def test_the_loss_reaches_every_parameter(name):
-    model = make(name).train()
+    model = make(name, width=1 / 16).train()
     x, y, _ = batch()
     aib.aib_loss(model(x), y).total.backward()
     missing = [n for n, p in model.named_parameters() if p.grad is None]

@@ -68,6 +68,11 @@ def test_total_is_the_weighted_sum(profile, unit):
     assert terms.total.item() == pytest.approx(unit * nats + 0.7 * 0.25 + 0.2 * 0.5, rel=1e-5)
 
 
+def test_an_unknown_budget_is_an_error():
+    with pytest.raises(aib.AibError, match="budget must be one of 'mean', 'image'"):
+        aib.aib_loss(output(), labels(), budget="median")
+
+
 def test_terms_that_a_model_does_not_have_are_zero():
     terms = aib.aib_loss(Output(torch.randn(1, 1, B, C)), labels())
     assert terms.kl == terms.quantization == terms.commitment == terms.auxiliary == 0

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aib import AnchorQuantizer
@@ -95,6 +95,7 @@ def test_perplexity_is_the_number_of_anchors_really_in_use(usage, perplexity):
     assert quantizer.perplexity().item() == pytest.approx(perplexity, rel=1e-5)
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.integers(0, 5), min_size=2, max_size=50), st.lists(grid, min_size=50, max_size=50)
 )

@@ -106,11 +106,14 @@ def test_each_kind_of_file_gives_the_same_weights(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda s: s.pop("features.28.bias"), "1 keys missing .features.28.bias first."),
-        (lambda s: s.update({"features.16.weight": torch.zeros(2)}), "1 unexpected"),  # VGG-19
+        (lambda s: s.pop("features.28.bias"), "1 tensor missing .features.28.bias first."),
+        (
+            lambda s: s.update({"features.16.weight": torch.zeros(2)}),
+            "1 tensor unexpected",
+        ),  # VGG-19
         (lambda s: s.update({"features.0.weight": torch.zeros(4, 3, 5, 5)}), r"\[4, 3, 5, 5\]"),
         (lambda s: s["features.5.bias"].fill_(math.nan), "features.5.bias holds NaN"),
-        (lambda s: s.clear(), "26 keys missing"),
+        (lambda s: s.clear(), "26 tensors missing"),
     ],
 )
 def test_a_file_that_does_not_fit_is_one_sentence(
@@ -286,15 +289,27 @@ def test_a_network_starts_from_a_file_of_its_own_weights(
     weight = state.pop("conv1.weight")
     for file, error in (
         (None, "weights.pth cannot be read"),
-        (state, r"1 keys missing \(conv1.weight first"),
-        (state | {"conv1.weight": weight, "more": weight}, r"1 unexpected \(more first"),
-        (Vgg16().state_dict(), r"keys missing \("),
+        (state, r"1 tensor missing \(conv1.weight first"),
+        (state | {"conv1.weight": weight, "more": weight}, r"1 tensor unexpected \(more first"),
+        (Vgg16().state_dict(), r"missing \("),
     ):
         if file:
             torch.save(file, "weights.pth")
         with pytest.raises(aib.AibError, match=error) as caught:
             build_model(s, data)
         assert "\n" not in str(caught.value)
+    with pytest.raises(aib.AibError, match="weights of lite0 do not fit my_networks:ResNet"):
+        build_model(replace(s, init="lite0:weights.pth"), data)
+
+
+@pytest.mark.parametrize("init", ["lite9:weights.pth", "weights.pth"])
+def test_an_unknown_family_of_weights_is_an_error_that_names_the_form(
+    init: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save(Vgg16().state_dict(), "weights.pth")
+    with pytest.raises(aib.AibError, match="FAMILY:PATH"):
+        build_model(Settings(model="tiny", init=init), image_set(4))
 
 
 def test_a_masked_network_starts_from_the_same_one_without_a_mask(tmp_path: Path) -> None:

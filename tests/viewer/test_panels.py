@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from aib.data.preprocessing import Preprocessing
-from aib.figures.explanation import SEEN
 from aib.interpret import maps as maps_module
 from aib.interpret.posthoc import has_captum
-from aib.interpret.stored import StoredVerdict
-from aib.interpret.verdict import Verdict
-from aib.models.explanation import Explanation
+from aib.interpret.verdict import StoredVerdict, Verdict
+from aib.models.explanation import SEEN, Explanation
 from aib.viewer import panels
 from tests.helpers import photo
 from tests.viewer.fixtures import viewer
@@ -49,8 +46,7 @@ def test_the_details_say_how_certain_the_decision_is():
 def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
     mask = torch.linspace(0, 0.5, 32).expand(1, 32, 32)
     seen, sigma = torch.zeros(1, 3, 32, 32), torch.ones(1, 8, 8)
-    policy = Preprocessing(mean=(0.4, 0.5, 0.6), std=(0.2, 0.2, 0.2))
-    found = explanation(mask=mask, seen=seen, bits=24 * mask, sigma=sigma, preprocessing=policy)
+    found = explanation(mask=mask, seen=seen, bits=24 * mask, sigma=sigma)
     tiles = panels.maps(PICTURE, found, 1.0)
     assert [title for _, title in tiles] == [
         SEEN,

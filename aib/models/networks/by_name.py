@@ -16,7 +16,7 @@ from aib.config.validation import reject_unknown
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line, missing_extra
 from aib.models.networks.layers import last_linear
-from aib.models.weights import load_tensors, read_any
+from aib.models.weights import load_tensors, read_tensors
 
 NAME = re.compile(r"[A-Za-z0-9_.]+")  # of a model: no address, no path
 
@@ -50,7 +50,7 @@ def build_network(
 
 def load_network(network: nn.Module, path: Path) -> None:
     """Load a file of weights by the network's names; its head may have other classes."""
-    weights, head = read_any(path), f"{last_linear(network)}."
+    weights, head = read_tensors(path), f"{last_linear(network)}."
     own = network.state_dict()
     fresh = {n for n in own if n not in weights and n.endswith("num_batches_tracked")}
     other = {
