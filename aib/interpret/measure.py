@@ -14,6 +14,7 @@ from torch import Tensor
 from aib.data import Batch, Batches
 from aib.figures.table import Table
 from aib.interpret.maps import explain_batch
+from aib.interpret.metrics.columns import Columns
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.results import Study
 from aib.models.classifier import Classifier
@@ -87,6 +88,7 @@ class Measure:
 
     def __init__(self, context: Context) -> None:
         self.context = context
+        self.columns = Columns()
 
     def update(self, view: View) -> None:
         """Add a batch."""

@@ -37,7 +37,8 @@ class Reliance:
 
     images: int
     accuracy: float  # with the model's own maps
-    replaced: dict[str, Drop]  # by their mean, shuffled in space, by another image's
+    # By their mean, shuffled in space, by another image's; of a masked model the last alone.
+    replaced: dict[str, Drop]
     harm: float  # the least drop that counts
     chance: float  # accuracy of guessing the most frequent class
     masked: bool = False  # the model masks pixels, and was trained with its own masks only
@@ -240,8 +241,6 @@ class Located(FlatResults):
     max_box_acc_at: dict[float, Estimate] = field(default_factory=dict)  # by IoU
     pxap: Estimate | None = None  # this and those below need masks; boxes are not enough
     mask_iou: Estimate | None = None
-    max_f: Estimate | None = None
-    mae: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -250,13 +249,8 @@ class Faithfulness(FlatResults):
 
     deletion: Estimate
     insertion: Estimate
-    deletion_curve: list[float] | None = None
-    insertion_curve: list[float] | None = None
     road_morf: Estimate | None = None  # most relevant pixels imputed first
     road_lerf: Estimate | None = None  # least relevant first
-    road_morf_curve: list[float] | None = None  # at road_fractions
-    road_lerf_curve: list[float] | None = None
-    road_fractions: list[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -302,12 +296,3 @@ class Information:
     flat_maps: float | None = None
     anchors: list[float] | None = None  # rising
     anchor_shares: list[float] | None = None  # of all positions, in the same order
-
-
-@dataclass(frozen=True)
-class OwnLocalisation:
-    """The model's own maps against the masks, means over all images."""
-
-    pointing: float | None = None
-    energy_inside: float | None = None
-    auroc: float | None = None

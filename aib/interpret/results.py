@@ -15,7 +15,6 @@ from aib.interpret.measured import (
     LayerChange,
     Located,
     MaskUse,
-    OwnLocalisation,
     Reliance,
     Stability,
     Transplant,
@@ -40,7 +39,8 @@ class Study:
     encoding: Encoding | None = None
     transplant: Transplant | None = None
     paper: dict[str, float] = field(default_factory=dict)  # the paper's scores, by modification
-    own_localisation: OwnLocalisation = field(default_factory=OwnLocalisation)
+    # The model's own maps against the masks, means over all images.
+    localisation_own_all_images: dict[str, float] = field(default_factory=dict)
     subset_images: int = 0  # of localisation and faithfulness
     gradcam_layer: str | None = None
     localisation: dict[str, Located] = field(default_factory=dict)  # by kind of map
@@ -98,13 +98,7 @@ class Study:
         if isinstance(self.reliance, Reliance):
             reliance = asdict(self.reliance) | reliance
         found = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
-        own = found.pop("own_localisation")
-        found |= {
-            "localisation_own_all_images": {k: v for k, v in own.items() if v is not None},
-            "verdict": _plain(verdict),
-            "reliance": reliance,
-        }
-        return finite(found)
+        return finite(found | {"verdict": _plain(verdict), "reliance": reliance})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Study":
@@ -114,8 +108,7 @@ class Study:
             raise AibError(f"{where} need 'reliance'")
         if reliance.get("verdict") is None:
             reliance = str(reliance.get("words"))
-        own = values.get("localisation_own_all_images", {})
-        return parse_json(cls, {**values, "reliance": reliance, "own_localisation": own}, where)
+        return parse_json(cls, {**values, "reliance": reliance}, where)
 
 
 def _plain(value: Any) -> Any:

@@ -19,10 +19,9 @@ from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
 from aib.runs.run import Run
 from aib.system.environment import environment
-from aib.training.train import open_teacher
 
 BATCH = 256  # images per batch
-CPU_PIXELS = 2**18  # per batch on a CPU, where larger ones are slower and the bar stands still
+CPU_PIXELS = 2**17  # per batch on a CPU, where larger ones are slower and the bar stands still
 GPU_WORKERS = 8  # processes that decode images, where a GPU waits for them
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
@@ -46,6 +45,8 @@ def feeds_for(
         device = next(run.model.parameters()).device
         found = run.images(name, split, root, like=runs[0])
         if not found.labelled or (s is not None and s.distill == 1 and s.data == name):
+            from aib.training.train import open_teacher  # seconds, for Fabric
+
             guide = open_teacher(s, found)
             if guide is not None:
                 found, _ = guide.to(device).label(guide.relabel(found), workers or 0)

@@ -14,13 +14,13 @@ from aib.data import Batches, ImageSet
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.interpret.foreign import prepare
-from aib.interpret.images import Images
 from aib.interpret.kinds import first_images, map_makers
 from aib.interpret.maps import ImagesToMaps, explain_batch
 from aib.interpret.measure import NAMES, Context, MapMaker, Measure, run_measures
 from aib.interpret.measures.backgrounds import BackgroundMeasure
 from aib.interpret.measures.evaluator import EvaluatorMeasure
 from aib.interpret.measures.faithfulness import FaithfulnessMeasure
+from aib.interpret.measures.images import Images
 from aib.interpret.measures.localisation import LocalisationMeasure
 from aib.interpret.measures.mask import MaskMeasure
 from aib.interpret.measures.randomisation import RandomisationMeasure

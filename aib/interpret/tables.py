@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from aib.figures.table import NOTHING, Table, number, table_of, without
 from aib.interpret.measure import subset_size
-from aib.interpret.measured import OwnLocalisation
 from aib.interpret.measures.localisation import outside
 from aib.interpret.results import Study
 from aib.interpret.studies import MEASURES
@@ -20,7 +19,7 @@ def all_tables(studies: Studies) -> list[Table]:
     column of runs where there is one run."""
     made = [overview(studies)]
     made += [table for measure in MEASURES for table in measure.tables(studies)]
-    made = [table for table in [*made, information(studies)] if table.rows]
+    made = [table for table in made if table.rows]
     return made if len(studies) > 1 else [without(table, "run") for table in made]
 
 
@@ -35,8 +34,8 @@ def overview(studies: Studies) -> Table:
                 "model": study.model,
                 "profile": study.profile or NOTHING,
                 "accuracy %": f"{study.accuracy:.2f}",
-                "own map's AUROC": number(own.auroc, 3),
-                "its mass on background %": outside(own.energy_inside),
+                "own map's AUROC": number(own.get("auroc"), 3),
+                "its mass on background %": outside(own.get("energy_inside")),
                 "Grad-CAM's mass there %": outside(gradcam.energy.value if gradcam else None),
                 "map is": study.verdict.name if study.verdict else NOTHING,
             }
@@ -50,37 +49,15 @@ def overview(studies: Studies) -> Table:
     return table_of("Accuracy and maps", rows, note)
 
 
-def own_localisation(study: Study) -> OwnLocalisation:
+def own_localisation(study: Study) -> Mapping[str, float | None]:
     """The model's own maps against the masks, on the images that all kinds of maps share.
 
     Over all images where nothing was compared: a page states each metric once.
     """
     found = study.localisation.get("own")
     if found is None:
-        return study.own_localisation
-    return OwnLocalisation(found.pointing.value, found.energy.value, found.auroc.value)
-
-
-def information(studies: Studies) -> Table:
-    """Bits, anchors and energy."""
-    rows = [
-        {
-            "run": label,
-            "KL without noise, bits per image": number(study.information.kl_bits, 1),
-            "entropy of a map's levels, bits": number(study.information.entropy_bits, 2),
-            "anchors in use": number(study.information.perplexity, 1),
-            "feature energy passed %": number(study.information.energy_passed, 1, 100),
-            "contrast": number(study.information.contrast, 3),
-        }
-        for label, study in studies.items()
-    ]
-    note = (
-        "Entropy: of one map's levels, averaged over the images. Anchors in use: the perplexity, 2 "
-        "to the power of the entropy of all maps together. Energy passed is above 100% where "
-        "features are multiplied by 1 + a (the released profile, ABN). Contrast is the highest "
-        "score of a map minus the lowest."
-    )
-    return table_of("How much information?", rows, note)
+        return study.localisation_own_all_images
+    return {"energy_inside": found.energy.value, "auroc": found.auroc.value}
 
 
 def randomisation_text(study: Study) -> str | None:

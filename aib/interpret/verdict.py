@@ -133,12 +133,12 @@ def _unused(
 ) -> tuple[Name, str]:
     """The verdict where no replacement is shown to cost accuracy, and why."""
     harm = reliance.harm
-    if reliance.masked and encoding and encoding.variation < SAME_MAP:
-        same = f"two differ by {encoding.variation:.4f} on average"
-        return "decorative", f"It is the same map for every image: {same}"
     if reliance.accuracy - reliance.chance < ROOM * harm:
         guess = f"Guessing gives {100 * reliance.chance:.1f}%: too little accuracy to lose"
         return "undecided", guess
+    if reliance.masked and encoding and encoding.variation < SAME_MAP:
+        same = f"two differ by {encoding.variation:.4f} on average"
+        return "decorative", f"It is the same map for every image: {same}"
     if all(drop.high < harm for drop in drops.values()):
         return "decorative", f"Replacing it costs less than {point} of accuracy"
     few = f"{reliance.images} images cannot tell whether replacing it costs {point} of accuracy"

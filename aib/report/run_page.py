@@ -127,7 +127,7 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
         cards.append((f"{own.calibration_error:.2f}%", "calibration error"))
     if _paper(run) != NOTHING:
         cards.append((f"{_paper(run)}%", "the paper's error"))
-    if study and (auroc := own_localisation(study).auroc) is not None:
+    if study and (auroc := own_localisation(study).get("auroc")) is not None:
         count = study.subset_images if "own" in study.localisation else study.images
         cards.append((f"{auroc:.3f}", f"AUROC of the map against the object ({count:,} images)"))
     info = study.information if study else Information()

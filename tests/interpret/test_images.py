@@ -8,13 +8,14 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from aib.data import Batches
-from aib.interpret.images import Images
 from aib.interpret.measure import Context, run_measures
+from aib.interpret.measures.images import Images
 from aib.interpret.measures.stability import StabilityMeasure
 from aib.interpret.metrics.perturb import modifications
 from tests.helpers import eval_model, shapes
 
 DATA = shapes(20)
+LOCATED = {"pointing", "energy_inside", "auroc"}
 TEN = modifications("shapes")
 
 
@@ -35,9 +36,10 @@ def model():
 
 def test_the_metrics_do_not_depend_on_the_batch_size(model):
     (one, first), (other, second) = measure(model, 20), measure(model, 7)
-    for name in ("information", "own_localisation"):
-        for key, value in asdict(one[name]).items():
-            assert asdict(other[name])[key] == pytest.approx(value, rel=1e-5), key
+    for key, value in asdict(one["information"]).items():
+        assert asdict(other["information"])[key] == pytest.approx(value, rel=1e-5), key
+    name = "localisation_own_all_images"
+    assert other[name] == pytest.approx(one[name], rel=1e-5) and set(one[name]) == LOCATED
     # near ties of two classes may fall either way by rounding; there are none here
     for name, found in first.items():
         assert found.to_dict() == pytest.approx(second[name].to_dict(), rel=1e-3), name

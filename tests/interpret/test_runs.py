@@ -19,8 +19,9 @@ def test_a_study_in_half_precision_says_so_and_measures_nearly_the_same(tmp_path
         for precision in ("fp32", "bf16")
     )
     assert "forward passes in bf16" in half.notes and "forward passes in bf16" not in full.notes
-    assert full.own_localisation.auroc != half.own_localisation.auroc
-    assert full.own_localisation.auroc == pytest.approx(half.own_localisation.auroc, abs=0.02)
+    located = [one.localisation_own_all_images["auroc"] for one in (full, half)]
+    assert located[0] != located[1]
+    assert located[0] == pytest.approx(located[1], abs=0.02)
     assert set(half.faithfulness) == set(full.faithfulness)
     assert half.randomised_layers == full.randomised_layers  # always in full precision
 

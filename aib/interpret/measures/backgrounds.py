@@ -6,6 +6,7 @@ themselves. Every model sees the same pixels, so that models with and without a 
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,12 +16,11 @@ from aib.evaluation.intervals import mean_estimates
 from aib.figures.table import Table, table_of
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import Backgrounds
+from aib.interpret.metrics.columns import RandomChoice
 from aib.interpret.metrics.fill import fill_hole
 from aib.interpret.metrics.seeded import Stream, random_words
 from aib.interpret.metrics.swap import draw_partners, guessing
 from aib.interpret.results import Study
-
-IMAGES = 2048  # of a random choice at most: their pixels stay in memory
 
 
 class BackgroundMeasure(Measure):
@@ -32,8 +32,8 @@ class BackgroundMeasure(Measure):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.seen = self.without = 0  # images, and those without a known object
-        self.stored: dict[str, Tensor] = {}
+        self.without = 0  # images without a known object
+        self.choice = RandomChoice(context.seed, Stream.BACKGROUND)
 
     def update(self, view: View) -> None:
         """Store a batch's pixels, masks and decisions."""
@@ -48,12 +48,12 @@ class BackgroundMeasure(Measure):
             "labels": batch.labels,
             "right": view.explanation.prediction == batch.labels,
         }
-        new = {name: values[has] for name, values in new.items()}
-        if self.stored:
-            new = {name: torch.cat([values, new[name]]) for name, values in self.stored.items()}
-        words = random_words(self.context.seed, Stream.BACKGROUND, new["index"], 1)[:, 0]
-        keep = words.argsort()[:IMAGES].sort().values
-        self.stored = {name: values[keep] for name, values in new.items()}
+        self.choice.add(**{name: values[has] for name, values in new.items()})
+
+    @cached_property
+    def stored(self) -> dict[str, Tensor]:
+        """The chosen images, after all were seen."""
+        return self.choice.whole()
 
     @torch.no_grad()
     def fields(self) -> dict[str, Any]:

@@ -16,15 +16,17 @@ from torch import Tensor
 
 from aib.errors import AibWarning
 from aib.evaluation.intervals import Estimate, mean_estimates, ratio_interval
-from aib.figures.table import NOTHING, Table, table_of
+from aib.figures.table import Table, table_of
 from aib.interpret.measure import Context, Measure, View, map_name, subset_size
-from aib.interpret.measured import KEPT, EvaluatorResults, KeptCurve
+from aib.interpret.measured import EvaluatorResults, KeptCurve
+from aib.interpret.metrics.columns import Columns
 from aib.interpret.metrics.faithfulness import ranked_pixels
 from aib.interpret.metrics.swap import guessing
 from aib.interpret.results import Study
 from aib.models.modes import evaluating
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of the pixels that are kept
+KEPT_SHOWN = SHARES[1:4]  # where the table says how many predictions the evaluator gives, too
 TITLE = "Would another classifier decide the same from these pixels?"
 
 
@@ -37,10 +39,7 @@ class EvaluatorMeasure(Measure):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.labels: list[Tensor] = []  # [B]
-        self.own: list[Tensor] = []  # [B], the model's predictions
-        self.whole: list[Tensor] = []  # [B], the evaluator's
-        self.kept: dict[str, list[Tensor]] = {}  # [B,5], the same by kind of map
+        self.kept = Columns()  # [B,5] by kind of map, the evaluator's with its best pixels
 
     def update(self, view: View) -> None:
         """Decide on a batch as it is, and with the best pixels of each map.
@@ -48,20 +47,22 @@ class EvaluatorMeasure(Measure):
         Tied pixels are kept in a random order of the seed.
         """
         x = view.x
-        self.labels.append(view.batch.labels)
-        self.own.append(view.explanation.prediction)
-        self.whole.append(self._decide(x, torch.ones_like(x[:, 0])))
+        self.columns.add(
+            labels=view.batch.labels,
+            model=view.explanation.prediction,
+            whole=self._decide(x, torch.ones_like(x[:, 0])),
+        )
         counts = [round(share * x[0, 0].numel()) for share in SHARES]
         for kind, maps in view.maps.items():
             rank = ranked_pixels(x, maps, self.context.seed)[:, 0]  # [B,H,W]
             found = [self._decide(x, (rank < count).to(x)) for count in counts]
-            self.kept.setdefault(kind, []).append(torch.stack(found, dim=1))
+            self.kept.add(**{kind: torch.stack(found, dim=1)})
 
     def fields(self) -> dict[str, Any]:
         """`evaluator`: accuracies with their intervals."""
-        labels, own, whole = (torch.cat(parts) for parts in (self.labels, self.own, self.whole))
+        labels, model, whole = self.columns.whole().values()
         name, seed = self.context.evaluator_name, self.context.seed
-        decided = {kind: torch.cat(parts) for kind, parts in self.kept.items()}
+        decided = self.kept.whole()
         curves = kept_curves({k: v == labels[:, None] for k, v in decided.items()}, seed=seed)
         found = EvaluatorResults(
             run=name,
@@ -69,7 +70,7 @@ class EvaluatorMeasure(Measure):
             maps={
                 kind: replace(
                     curve,
-                    kept=kept_shares(decided[kind] == own[:, None], whole == own, seed=seed),
+                    kept=kept_shares(decided[kind] == model[:, None], whole == model, seed=seed),
                 )
                 for kind, curve in curves.items()
             },
@@ -96,7 +97,7 @@ class EvaluatorMeasure(Measure):
                 "run": label,
                 **{f"{100 * s:.0f}% kept": curve.accuracy[s].format() for s in SHARES},
                 "area": curve.area.format(),
-                "kept %": curve.kept[KEPT].format() if KEPT in curve.kept else NOTHING,
+                **{_kept_name(s): curve.kept.get(s, Estimate()).format() for s in KEPT_SHOWN},
                 "over random": (curve.over_random or Estimate()).format(to=" to ", sign="+"),
                 "over centre": (curve.over_centre or Estimate()).format(to=" to ", sign="+"),
             }
@@ -108,12 +109,16 @@ class EvaluatorMeasure(Measure):
             f"Accuracy of an evaluator, trained on random masks, with the map's best pixels and "
             f"noise elsewhere, on {subset_size(studies)} images. Area: under this curve, as a mean "
             "accuracy. Over: its difference to a control in points, paired by image. A map that "
-            "encodes the class in its shape gains nothing here. Kept: of the model's predictions "
-            "that the evaluator gives for whole images, it gives so many from the best "
-            f"{100 * KEPT:.0f}% of the pixels. Evaluator, with its accuracy on "
-            f"whole images: {', '.join(whole)}."
+            "encodes the class in its shape gains nothing here. Predictions: of the model's own, "
+            "those that the evaluator gives from so many of the best pixels, relative to those "
+            "that it gives for whole images. Evaluator, with its accuracy on whole images: "
+            f"{', '.join(whole)}."
         )
         return [table_of(TITLE, rows, note)]
+
+
+def _kept_name(share: float) -> str:
+    return f"predictions from {100 * share:.0f}% %"
 
 
 def kept_shares(agrees: Tensor, whole: Tensor, *, seed: int = 0) -> dict[float, Estimate]:

@@ -9,11 +9,13 @@ from torch import Tensor
 
 from aib.evaluation.intervals import Estimate, mean_estimates
 from aib.figures.table import Table, table_of, without_empty_columns
-from aib.interpret.measure import Context, Measure, View, map_name, subset_size
+from aib.interpret.measure import Measure, View, map_name, subset_size
 from aib.interpret.measured import Faithfulness
-from aib.interpret.metrics.faithfulness import Curve, deletion_insertion, road
+from aib.interpret.metrics.faithfulness import deletion_insertion, road
 from aib.interpret.results import Study
 from aib.models.types import Output
+
+AREAS = ("deletion", "insertion", "road_morf", "road_lerf")
 
 
 class FaithfulnessMeasure(Measure):
@@ -22,12 +24,8 @@ class FaithfulnessMeasure(Measure):
     title = "deletion, insertion, ROAD"
     subset = True
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.curves: dict[str, list[dict[str, Curve]]] = {}
-
     def update(self, view: View) -> None:
-        """Add a batch's curves."""
+        """Add the areas under a batch's curves."""
         seed, x = self.context.seed, view.x
         decide = partial(self.context.model, deterministic=True)
         whole = decide(x)  # the same for all curves
@@ -38,21 +36,16 @@ class FaithfulnessMeasure(Measure):
         for kind, maps in view.maps.items():
             curves = deletion_insertion(predict, x, maps, seed=seed)
             curves |= road(predict, x, maps, seed=seed)
-            self.curves.setdefault(kind, []).append(curves)
+            areas = [curves[name].area for name in AREAS]
+            self.columns.add(**{kind: torch.stack(areas, dim=1)})
 
     def fields(self) -> dict[str, Any]:
         """`faithfulness`, by kind of map."""
-        return {"faithfulness": {k: self._result(parts) for k, parts in self.curves.items()}}
-
-    def _result(self, parts: list[dict[str, Curve]]) -> Faithfulness:
-        areas = {name: torch.cat([part[name].area for part in parts]) for name in parts[0]}  # [N]
-        means = mean_estimates(torch.stack([*areas.values()], dim=1), seed=self.context.seed)
-        found: dict[str, Any] = dict(zip(areas, means, strict=True))
-        for name in areas:
-            curve = torch.cat([part[name].values for part in parts]).mean(0)
-            found[f"{name}_curve"] = curve.tolist()
-        fractions = parts[0]["road_morf"].fractions.tolist()
-        return Faithfulness(**found, road_fractions=[round(f, 6) for f in fractions])
+        found = {}
+        for kind, areas in self.columns.whole().items():  # [N,4]
+            means = mean_estimates(areas, seed=self.context.seed)
+            found[kind] = Faithfulness(**dict(zip(AREAS, means, strict=True)))
+        return {"faithfulness": found}
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from aib.evaluation.intervals import Estimate, defined_means
@@ -12,6 +11,7 @@ from aib.figures.table import NOTHING, Table, number, table_of, without_empty_co
 from aib.interpret.measure import Context, Measure, View, map_name, subset_size
 from aib.interpret.measured import Located
 from aib.interpret.metrics.checks import check_finite, count_broken
+from aib.interpret.metrics.columns import Columns
 from aib.interpret.metrics.pointing import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.wsol import IOUS, cut_estimates, cut_maps
 from aib.interpret.results import Study
@@ -33,7 +33,7 @@ class Localisation:
 
     def __init__(self, *, outlines: bool = True, seed: int = 0) -> None:
         self.outlines, self.seed = outlines, seed
-        self.columns: dict[str, list[Tensor]] = {}
+        self.columns = Columns()
 
     def update(self, maps: Tensor, objects: Tensor, boxes: Tensor | None = None) -> None:
         """Add maps [B,h,w], bilinearly resized to the masks [B,H,W] (bool or integers).
@@ -43,12 +43,11 @@ class Localisation:
         """
         check_finite(int(count_broken(maps)))
         found = {name: metric(maps, objects).float() for name, metric in METRICS.items()}
-        for name, values in (found | cut_maps(maps, objects, boxes, self.outlines)).items():
-            self.columns.setdefault(name, []).append(values)
+        self.columns.add(**found, **cut_maps(maps, objects, boxes, self.outlines))
 
     def compute(self) -> Located:
         """All metrics, 0 to 1."""
-        columns = {name: torch.cat(parts).double() for name, parts in self.columns.items()}
+        columns = {name: values.double() for name, values in self.columns.whole().items()}
         found = defined_means({name: columns.pop(name) for name in METRICS}, seed=self.seed)
         found |= cut_estimates(columns, seed=self.seed)
         at = {iou: found.pop(f"at {iou:g}") for iou in IOUS}
@@ -118,8 +117,6 @@ def _thresholded(found: list[tuple[dict[str, str], Located]], subset: str) -> Ta
             "at IoU 0.5 %": _percent(one.max_box_acc_at.get(0.5)),
             "PxAP %": _percent(one.pxap),
             "mask IoU %": _percent(one.mask_iou),
-            "max F %": _percent(one.max_f),
-            "MAE": (one.mae or Estimate()).format(3),
         }
         for of, one in found
         if one.max_box_acc or one.pxap
@@ -127,9 +124,8 @@ def _thresholded(found: list[tuple[dict[str, str], Located]], subset: str) -> Ta
     note = (
         f"On {subset} images; maps scaled to their own range and cut at a threshold. MaxBoxAccV2: "
         "share of images in which the box of any component fits the object's, averaged over three "
-        "IoUs. PxAP: area under the precision-recall curve of all pixels. F: with beta^2 = 0.3. "
-        "MAE: mean absolute error of the scaled map. As published, the threshold is the best one "
-        "on these same images."
+        "IoUs. PxAP: area under the precision-recall curve of all pixels. As published, the "
+        "threshold is the best one on these same images."
     )
     return without_empty_columns(table_of("Which box, which pixels?", rows, note))
 

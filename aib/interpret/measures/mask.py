@@ -16,9 +16,9 @@ from torch import Tensor
 from aib.errors import AibWarning
 from aib.evaluation.intervals import Estimate
 from aib.figures.table import Table, number, table_of
-from aib.interpret.measure import Context, Measure, View
+from aib.interpret.measure import Measure, View
 from aib.interpret.measured import MaskUse
-from aib.interpret.metrics.swap import paired_drop
+from aib.interpret.metrics.swap import drop_between
 from aib.interpret.results import Study
 from aib.models.masked import CLOSED, Masked
 
@@ -34,30 +34,24 @@ def _measure(model: Masked, view: View) -> dict[str, Tensor]:
     x, y, own = view.x, view.batch.labels, view.explanation
     m, a, bits = own.mask, own.map, own.bits  # [B,H,W], [B,h,w], [B,H,W]
     assert m is not None and a is not None and bits is not None
-    right = own.prediction == y
     index = torch.arange(view.first, view.first + len(x), device=x.device)
 
     def correct(**given: Tensor) -> Tensor:
         return model(x, deterministic=True, **given).logits.argmax(-1) == y
 
-    changed = {
+    return {
         "without_faint": correct(mask=m.where(m >= FAINT, 0)),
         "rounded": correct(mask=(m >= HALF).to(m)),
         "shifted": correct(attention_map=shift(a, index)),
         "blurred": correct(attention_map=blur(a)),
-    }
-    columns = {
         "closed": (m == 0).double().mean((1, 2)),
         "open": (m == 1).double().mean((1, 2)),
         "area": m.double().mean((1, 2)),
         "nearly_closed": m.double().mean((1, 2)) < CLOSED,
         "bits": bits.double().sum((1, 2)),
         "faint_bits": bits.where(m < HALF, 0).double().sum((1, 2)),
-        "accuracy": right,
+        "accuracy": own.prediction == y,
     }
-    for name, now in changed.items():
-        columns |= {f"{name} lost": right & ~now, f"{name} gained": now & ~right}
-    return columns
 
 
 def shift(a: Tensor, index: Tensor) -> Tensor:
@@ -74,10 +68,9 @@ def blur(a: Tensor) -> Tensor:
     return F.avg_pool2d(F.pad(a[:, None], (1, 1, 1, 1), mode="replicate"), 3, 1)[:, 0]
 
 
-def _drop(sums: dict[str, float], name: str, images: int) -> Estimate:
+def _drop(own: Tensor, changed: Tensor) -> Estimate:
     """Points of accuracy lost, with a 95% interval."""
-    lost, gained = int(sums[f"{name} lost"]), int(sums[f"{name} gained"])
-    found = paired_drop(sums["accuracy"] / images, lost, gained, images)
+    found = drop_between(own, changed)
     return Estimate(100 * found.drop, 100 * found.low, 100 * found.high)
 
 
@@ -88,31 +81,23 @@ class MaskMeasure(Measure):
     quick = False
     needs = frozenset({"mask"})
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        assert isinstance(context.model, Masked)
-        self.model, self.images = context.model, 0
-        self.sums: dict[str, Tensor] = {}  # over the images; they stay on the device
-
     def update(self, view: View) -> None:
         """Add a batch."""
-        found = _measure(self.model, view)
-        for name, values in found.items():
-            self.sums[name] = self.sums.get(name, 0) + values.double().sum()
-        self.images += len(view.x)
+        assert isinstance(self.context.model, Masked)
+        self.columns.add(**_measure(self.context.model, view))
 
     def fields(self) -> dict[str, Any]:
         """`mask`, with a warning where many masks are nearly closed."""
-        images, sums = self.images, {name: float(value) for name, value in self.sums.items()}
-        results: dict[str, Any] = {name: 100 * sums[name] / images for name in SHARES}
+        columns = self.columns.whole()
+        means = {name: float(values.double().mean()) for name, values in columns.items()}
+        results: dict[str, Any] = {name: 100 * means[name] for name in SHARES}
         if results["nearly_closed"] > MAX_NEARLY_CLOSED:
             text = f"the mask keeps less than 2% of the pixels in {results['nearly_closed']:.1f}% "
             warnings.warn(f"{text}of the images", AibWarning, stacklevel=2)
-        results |= {name: _drop(sums, name, images) for name in CHANGED}
-        bits = sums["bits"]
-        faint_bits = 100 * sums["faint_bits"] / bits if bits else None
-        found = MaskUse(images=images, bits=bits / images, faint_bits=faint_bits, **results)
-        return {"mask": found}
+        results |= {name: _drop(columns["accuracy"], columns[name]) for name in CHANGED}
+        images, bits = len(columns["accuracy"]), means["bits"]
+        faint_bits = 100 * means["faint_bits"] / bits if bits else None
+        return {"mask": MaskUse(images=images, bits=bits, faint_bits=faint_bits, **results)}
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:

@@ -15,7 +15,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from aib.evaluation.intervals import finite_or_none
 from aib.interpret.maps import own_maps
-from aib.interpret.measure import Context, Measure, View
+from aib.interpret.measure import Measure, View
 from aib.interpret.measured import LayerChange
 from aib.interpret.metrics.similarity import ScaledMaps, centred_cosine, cosine, min_max
 
@@ -121,17 +121,13 @@ class RandomisationMeasure(Measure):
     needs = frozenset({"maps"})
     subset = True
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.x: list[Tensor] = []
-
     def update(self, view: View) -> None:
         """Store the images."""
         if view.first < IMAGES:
-            self.x.append(view.x)
+            self.columns.add(x=view.x)
 
     def fields(self) -> dict[str, Any]:
         """`randomised_layers`; in full precision, as random layers may leave little contrast."""
-        x = torch.cat(self.x)[:IMAGES]
+        x = self.columns.whole()["x"][:IMAGES]
         changes = randomise_layers(self.context.model, own_maps, x, seed=self.context.seed)
         return {"randomised_layers": tuple(changes)}

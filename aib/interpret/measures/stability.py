@@ -20,6 +20,7 @@ from aib.interpret.maps import explain_batch
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import Stability
 from aib.interpret.metrics.checks import check_finite
+from aib.interpret.metrics.columns import Columns
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.results import Study
 
@@ -98,7 +99,7 @@ class StabilityMeasure(Measure):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.parts: dict[str, list[dict[str, Tensor]]] = {}  # by modification, of each batch
+        self.columns = {name: Columns() for name in context.modifications}
 
     def update(self, view: View) -> None:
         """Decide on a batch under each modification, and compare the maps."""
@@ -112,15 +113,15 @@ class StabilityMeasure(Measure):
             }
             if before.map is not None and after.map is not None:
                 found |= compare_maps(before.map, after.map)
-            self.parts.setdefault(name, []).append(found)
+            self.columns[name].add(**found)
 
     def fields(self) -> dict[str, Any]:
         """`stability`, by modification."""
         found = {}
-        for name, parts in self.parts.items():
-            columns = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
-            decided = columns.pop("correct"), columns.pop("consistent")
-            found[name] = stability(*decided, columns, seed=self.context.seed)
+        for name, columns in self.columns.items():
+            compared = columns.whole()
+            decided = compared.pop("correct"), compared.pop("consistent")
+            found[name] = stability(*decided, compared, seed=self.context.seed)
         return {"stability": found}
 
     @staticmethod

@@ -24,13 +24,15 @@ REPLACEMENTS = ("mean", "shuffled", "another")
 
 
 def map_reliance(decisions: Decisions, *, masked: bool = False) -> Reliance:
-    """The drops of accuracy with each map's mean, with it shuffled, and with another image's.
+    """The drops of accuracy with each map's mean, with it shuffled, and with another image's, of
+    those that were decided.
 
     Decisions that are not those under the maps raise an error.
     """
     check_unchanged(decisions.changed)
     own = decisions.right()
-    replaced = {name: drop_between(own, decisions.right(name)) for name in REPLACEMENTS}
+    names = [name for name in REPLACEMENTS if name in decisions.under]
+    replaced = {name: drop_between(own, decisions.right(name)) for name in names}
     accuracy = float(own.double().mean())
     chance = guessing(decisions.labels)
     return Reliance(len(own), accuracy, replaced, HARM, chance, masked)
@@ -105,7 +107,8 @@ class SwapMeasure(Measure):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.swapping = Swapping(self._predict, seed=context.seed)
+        strange = not context.model.takes_mask
+        self.swapping = Swapping(self._predict, seed=context.seed, strange=strange)
 
     def _predict(self, x: Tensor, attention_map: Tensor) -> Tensor:
         return self.context.model(x, deterministic=True, attention_map=attention_map).logits

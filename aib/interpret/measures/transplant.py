@@ -18,6 +18,7 @@ inside its map's box survives the first form and not this one.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -29,8 +30,9 @@ from aib.evaluation.intervals import mean_estimates
 from aib.figures.table import Table, table_of
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import Transplant
+from aib.interpret.metrics.columns import RandomChoice
 from aib.interpret.metrics.fill import fill_hole
-from aib.interpret.metrics.seeded import Stream, normal, random_words
+from aib.interpret.metrics.seeded import Stream, normal
 from aib.interpret.metrics.swap import draw_partners
 from aib.interpret.results import Study
 from aib.models.masked import Masked, mask_of
@@ -40,7 +42,6 @@ MASS = 0.8  # of a map that is no mask: its box holds this share
 SCALES = 0.5, 2.0  # of an object, per axis; others are skipped
 DRAWS = 4  # of partners, until one fits
 ENOUGH = 100  # pairs; fewer say nothing
-IMAGES = 2048  # of a random choice at most: their pixels stay in memory
 BATCH = 64
 COLUMNS = (
     "follow the pixels %", "follow the map %", "chance %", "control: own map %",
@@ -123,15 +124,14 @@ class TransplantMeasure(Measure):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.stored: dict[str, Tensor] = {}
+        self.choice = RandomChoice(context.seed, Stream.TRANSPLANT)
 
     def update(self, view: View) -> None:
         """Store a batch's pixels, maps and decisions."""
-        found, index = view.explanation, view.batch.index
+        found = view.explanation
         assert found.map is not None
         new = {
-            "word": random_words(self.context.seed, Stream.TRANSPLANT, index, 1)[:, 0],
-            "index": index,
+            "index": view.batch.index,
             "pixels": view.batch.images,
             "maps": found.map,
             "own": found.prediction,
@@ -139,17 +139,7 @@ class TransplantMeasure(Measure):
         if "outlines" in self.context.has:
             assert view.batch.objects is not None
             new["objects"] = view.batch.objects
-        if self.stored:
-            new = {name: torch.cat([values, new[name]]) for name, values in self.stored.items()}
-        if len(new["word"]) > 2 * IMAGES:
-            new = self._chosen(new)
-        self.stored = new
-
-    @staticmethod
-    def _chosen(stored: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The images of the lowest random words."""
-        keep = stored["word"].argsort()[:IMAGES].sort().values
-        return {name: values[keep] for name, values in stored.items()}
+        self.choice.add(**new)
 
     def _maps(self, i: Tensor) -> Tensor:
         """The maps of positions i: a masked model's mask [B,H,W], or the applied map [B,h,w]."""
@@ -162,10 +152,14 @@ class TransplantMeasure(Measure):
         given = {"mask" if isinstance(self.context.model, Masked) else "attention_map": maps}
         return self.context.model(x, deterministic=True, **given).logits.argmax(1)
 
+    @cached_property
+    def stored(self) -> dict[str, Tensor]:
+        """The chosen images, after all were seen."""
+        return self.choice.whole()
+
     @torch.no_grad()
     def fields(self) -> dict[str, Any]:
         """`transplant`."""
-        self.stored = self._chosen(self.stored)
         find = mask_boxes if isinstance(self.context.model, Masked) else mass_boxes
         everything = torch.arange(len(self.stored["own"]), device=self.stored["own"].device)
         boxes = torch.cat([find(self._maps(i)) for i in everything.split(BATCH)])

@@ -19,6 +19,7 @@ from aib.data.objects import object_and_counted
 from aib.errors import AibError
 from aib.interpret.measured import Drop
 from aib.interpret.metrics.checks import check_finite, count_broken
+from aib.interpret.metrics.columns import Columns
 from aib.interpret.metrics.seeded import Stream, random_words
 
 MAX_CHANGE = 0.05  # of an image's probabilities with its own map given; rounding changes far less
@@ -98,13 +99,13 @@ def draw_partners(index: Tensor, classes: Tensor, *, seed: int = 0) -> Partners:
 class Swapping:
     """Decisions under replaced maps, from two passes over the same batches.
 
-    `predict(x, map)` gives logits [B,C] under the map [B,h,w].
+    `predict(x, map)` gives logits [B,C] under the map [B,h,w]. `strange`: also under maps that
+    belong to no image, which a masked model was never trained with.
     """
 
-    def __init__(self, predict: Predict, *, seed: int = 0) -> None:
-        self.predict, self.seed = predict, seed
-        self.parts: dict[str, list[Tensor]] = {}  # of the first pass
-        self.under: dict[str, list[Tensor]] = {}  # of the second one
+    def __init__(self, predict: Predict, *, seed: int = 0, strange: bool = True) -> None:
+        self.predict, self.seed, self.strange = predict, seed, strange
+        self.parts, self.under = Columns(), Columns()  # of the first and of the second pass
         self.whole: dict[str, Tensor] = {}
         self.num_classes = self.start = 0
 
@@ -120,8 +121,7 @@ class Swapping:
         shares = None if batch.objects is None else covered(batch.objects, size)  # [B,h,w]
         if shares is not None:
             found["objects"] = shares
-        for name, values in found.items():
-            self.parts.setdefault(name, []).append(values)
+        self.parts.add(**found)
 
     @torch.no_grad()
     def second(self, batch: Batch, x: Tensor) -> None:
@@ -130,21 +130,22 @@ class Swapping:
         here = slice(self.start, self.start + len(x))
         self.start = here.stop
         replacements = {
-            "mean": spatial_mean(maps[here]),
-            "shuffled": shuffled(maps[here], batch.index, seed=self.seed),
             # An image without a partner (-1) gets some map; the drops do not count it.
             **{name: maps[partner[here]] for name, partner in self.partners._asdict().items()},
             "blank": maps[here],
         }
+        if self.strange:
+            mixed = shuffled(maps[here], batch.index, seed=self.seed)
+            replacements |= {"mean": spatial_mean(maps[here]), "shuffled": mixed}
         for name, replacement in replacements.items():
             seen = torch.zeros_like(x) if name == "blank" else x
             decided = self.predict(seen, replacement).argmax(dim=1)
-            self.under.setdefault(name, []).append(decided)
+            self.under.add(**{name: decided})
 
     def stored(self) -> dict[str, Tensor]:
         """What the first pass stored, of all images; checked once."""
         if not self.whole:
-            self.whole = {name: torch.cat(parts) for name, parts in self.parts.items()}
+            self.whole = self.parts.whole()
             if len(self.whole["maps"]) < 2:
                 raise AibError("a map of another image needs at least 2 images, not 1")
             self.partners = draw_partners(self.whole["index"], self.whole["own"], seed=self.seed)
@@ -160,7 +161,7 @@ class Swapping:
             maps=whole["maps"],
             objects=objects if objects is not None and len(objects) == len(whole["own"]) else None,
             own=whole["own"].cpu(),
-            under={name: torch.cat(parts).cpu() for name, parts in self.under.items()},
+            under={name: decided.cpu() for name, decided in self.under.whole().items()},
             partners=Partners(*(partner.cpu() for partner in self.partners)),
             num_classes=self.num_classes,
             changed=whole["changed"].cpu(),

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aib.interpret.images import anchor_counts, entropy_bits
 from aib.interpret.maps import energy_passed
+from aib.interpret.measures.images import anchor_counts, entropy_bits
 
 
 @settings(max_examples=30, deadline=None)

@@ -7,8 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from aib.interpret import Study
+from aib.interpret import Study, judge
 from aib.interpret.measure import Context, run_measures
+from aib.interpret.measures import transplant
 from aib.interpret.measures.transplant import (
     TransplantMeasure,
     fits,
@@ -81,29 +82,35 @@ def test_scales_beyond_a_factor_of_two_do_not_fit():
     assert fits(source.double(), target.double()).tolist() == [True, False, True, False]
 
 
-@pytest.fixture
-def measure():
-    """Of an honest masked model, with 60 images and their masks."""
-    model = planted.as_masked(planted.Selector()).eval()
-    found = TransplantMeasure(Context(model, frozenset({"outlines"})))
+def measured(model, batch_size: int = 60) -> TransplantMeasure:
+    """A measure that has seen 60 images and their masks."""
+    context = Context(model.eval(), frozenset({"outlines"}), batch_size=batch_size)
+    found = TransplantMeasure(context)
     with torch.no_grad():
-        run_measures(found.context, [found], planted.feed(60))
+        run_measures(context, [found], planted.feed(60, batch_size=batch_size))
     return found
 
 
-def test_a_transplant_does_not_depend_on_its_batch(measure):
-    """The noise beyond the frame is drawn by image."""
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_transplant_does_not_depend_on_the_batch_size(monkeypatch, masked):
+    """Neither its results nor the noise beyond the frame, which is drawn by image."""
+    monkeypatch.setattr(transplant, "ENOUGH", 20)
+    selector = planted.Selector(masked)
+    measures = [measured(planted.as_masked(selector) if masked else selector, n) for n in (60, 7)]
+    results = [one.fields()["transplant"] for one in measures]
+    assert results[0] == results[1] and len(results[0].forms) == 2
     a, b = torch.arange(30), torch.arange(30, 60)
     boxes = torch.rand(60, 4, generator=torch.Generator().manual_seed(0)).double() / 4
     boxes[:, 2:] += 0.6
-    together = measure._resampled(boxes, a, b, b)
-    parts = [measure._resampled(boxes, *part) for part in zip(*(one.split(7) for one in (a, b, b)),
-                                                              strict=True)]  # fmt: skip
+    together = measures[0]._resampled(boxes, a, b, b)
+    split = zip(*(one.split(7) for one in (a, b, b)), strict=True)
+    parts = [measures[1]._resampled(boxes, *part) for part in split]
     assert torch.allclose(together, torch.cat(parts), atol=1e-6)
     assert not torch.equal(together[0], together[1])
 
 
-def test_a_cut_object_lies_in_the_other_s_box_on_a_third_background(measure):
+def test_a_cut_object_lies_in_the_other_s_box_on_a_third_background():
+    measure = measured(planted.as_masked(planted.Selector()))
     stored, (a, b, d) = measure.stored, (torch.arange(k, 60, 3) for k in range(3))
     objects = stored["objects"] == 1
     x = measure._composed(mask_boxes(objects.float()), a, b, d)
@@ -121,7 +128,7 @@ def test_a_cut_object_lies_in_the_other_s_box_on_a_third_background(measure):
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", PLANTS)
 def test_planted_models_get_the_verdict_they_deserve(name, seed):
-    verdict = PLANTS[name].verdict(seed)
+    verdict = judge(**PLANTS[name].measured(seed))
     assert verdict.name in PLANTS[name].may, verdict.text
 
 

@@ -1,5 +1,6 @@
 """What the model decides, what its latent and map carry, and its own map against the object."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -8,10 +9,12 @@ from torch import Tensor
 
 from aib.config.validation import check_decided
 from aib.evaluation.intervals import finite_or_none
+from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View
-from aib.interpret.measured import Information, OwnLocalisation
+from aib.interpret.measured import Information
 from aib.interpret.metrics.pointing import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.similarity import min_max
+from aib.interpret.results import Study
 from aib.models import explanation
 
 
@@ -35,9 +38,7 @@ class Images(Measure):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.parts: dict[str, list[Tensor]] = {}
         self.anchors: Tensor | None = None
-        self.used: list[Tensor] = []  # [B,Q], how often each map uses each anchor
 
     def update(self, view: View) -> None:
         """Add the values of a batch."""
@@ -56,24 +57,22 @@ class Images(Measure):
                 columns["energy_inside"] = energy_inside(found.map, batch.objects)
                 columns["auroc"] = mask_auroc(found.map, batch.objects)
         if found.level_indices is not None and found.anchors is not None:
-            used = anchor_counts(found.level_indices, len(found.anchors))
-            columns["entropy_bits"] = entropy_bits(used)
+            used = anchor_counts(found.level_indices, len(found.anchors))  # [B,Q]
+            columns |= {"used": used, "entropy_bits": entropy_bits(used)}
             self.anchors = found.anchors
-            self.used.append(used)
-        for name, values in columns.items():
-            if values is not None:
-                self.parts.setdefault(name, []).append(values)
+        self.columns.add(**{name: one for name, one in columns.items() if one is not None})
 
     def fields(self) -> dict[str, Any]:
-        """`images`, `accuracy`, `information` and `own_localisation`: means over the images."""
-        columns = {name: torch.cat(values) for name, values in self.parts.items()}
+        """`images`, `accuracy`, `information` and localisation: means over the images."""
+        columns = self.columns.whole()
+        used = columns.pop("used", None)
         undecided = int(columns["probability"].isnan().sum())
         check_decided(undecided, images := len(columns["probability"]))
         means = {name: finite_or_none(v.cpu().double().nanmean()) for name, v in columns.items()}
         shares = None
-        if self.anchors is not None:
-            used = torch.cat(self.used).sum(0).double()
-            shares = (used / used.sum()).tolist()
+        if used is not None:
+            total = used.sum(0).double()
+            shares = (total / total.sum()).tolist()
         information = Information(
             **{name: means.get(name) for name in ("kl_bits", "entropy_bits", "energy_passed")},
             perplexity=2 ** float(entropy_bits(torch.tensor(shares))) if shares else None,
@@ -82,10 +81,33 @@ class Images(Measure):
             anchors=None if self.anchors is None else self.anchors.float().tolist(),
             anchor_shares=shares,
         )
-        own = (means.get(name) for name in ("pointing", "energy_inside", "auroc"))
+        own = {name: means.get(name) for name in ("pointing", "energy_inside", "auroc")}
         return {
             "images": images,
             "accuracy": 100 * (means["correct"] or 0.0),
             "information": information,
-            "own_localisation": OwnLocalisation(*own),
+            "localisation_own_all_images": {k: v for k, v in own.items() if v is not None},
         }
+
+    @staticmethod
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
+        """Bits, anchors and energy."""
+        rows = [
+            {
+                "run": label,
+                "KL without noise, bits per image": number(found.kl_bits, 1),
+                "entropy of a map's levels, bits": number(found.entropy_bits, 2),
+                "anchors in use": number(found.perplexity, 1),
+                "feature energy passed %": number(found.energy_passed, 1, 100),
+                "contrast": number(found.contrast, 3),
+            }
+            for label, study in studies.items()
+            for found in [study.information]
+        ]
+        note = (
+            "Entropy: of one map's levels, averaged over the images. Anchors in use: the "
+            "perplexity, 2 to the power of the entropy of all maps together. Energy passed is "
+            "above 100% where features are multiplied by 1 + a (the released profile, ABN). "
+            "Contrast is the highest score of a map minus the lowest."
+        )
+        return [table_of("How much information?", rows, note)]
