@@ -12,8 +12,6 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from aib.config.presets import Preset
-from aib.config.settings import Settings
 from aib.config.validation import reject_unknown
 from aib.errors import AibError
 from aib.figures.table import Table
@@ -49,10 +47,6 @@ def parse_samples(text: str) -> tuple[int, int]:
     if match is None:
         raise AibError(f"samples are written SxM, such as 4x12, not {text!r}")
     return int(match[1]), int(match[2])
-
-
-def run_name(preset: Preset | None, s: Settings) -> str:
-    return preset.name if preset else f"{s.data}-{s.model}"
 
 
 def wide_console() -> Console:

@@ -50,7 +50,8 @@ def explain(
         threshold: where to cut the map for mask and box; all but masks are scaled to [0,1].
         out: a new or empty folder to write to; by default explanations, explanations-2, ...
         overwrite: write to a folder that is not empty, and replace files of the same names.
-        samples: attention x latent samples, such as 4x12; by default as in evaluation.
+        samples: attention x latent samples, such as 4x12; by default as in evaluation, but one
+            deterministic pass of a masked model without a latent.
         deterministic: use the means instead of samples.
         seed: random seed of the samples.
         device: cpu or cuda; by default cuda if available.

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import typing
 from collections.abc import Sequence
 from dataclasses import make_dataclass
@@ -14,6 +15,7 @@ import tyro
 from aib.commands.arguments import CONFIG
 from aib.config.options import ModelOptions
 from aib.config.own_images import SMALL, WARM
+from aib.config.presets import Preset
 from aib.config.settings import Settings, setting_types
 
 GROUPS = {
@@ -39,6 +41,12 @@ GROUPS = {
     ),
     "record": ("log_every", "checkpoint_every", "evaluate_every", "loggers"),
 }  # fmt: skip
+
+
+def run_name(preset: Preset | None, s: Settings) -> str:
+    """How the folder of a run is named."""
+    name = preset.name if preset else f"{s.data}-{s.model}"
+    return re.sub("[:/]", "-", name)
 
 
 def parse_settings(options: type, argv: Sequence[str], prog: str) -> tuple[Any, dict[str, Any]]:

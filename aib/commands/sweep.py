@@ -1,6 +1,5 @@
 """`aib sweep`: ablation studies."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from aib.commands import arguments
-from aib.commands.setting_flags import parse_settings
+from aib.commands.setting_flags import parse_settings, run_name
 from aib.config.presets import get_preset
 from aib.config.settings import Settings
 from aib.errors import AibError, counted
@@ -42,9 +41,9 @@ def main(argv: list[str]) -> None:
 
     preset = get_preset(o.preset) if o.preset else None
     settings = (preset.settings if preset else Settings()).updated(**given)
-    name = re.sub("[:/]", "-", arguments.run_name(preset, settings))
     runs = plan(settings, [parse_grid(text) for text in o.grid], o.seeds)
-    rows, failed = sweep(runs, o.out or Path("runs") / f"sweep-{name}", make_reporter)
+    folder = o.out or Path("runs") / f"sweep-{run_name(preset, settings)}"
+    rows, failed = sweep(runs, folder, make_reporter)
     if o.json:
         arguments.print_json(rows)
     for table in [] if o.json else tables(rows):

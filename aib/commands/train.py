@@ -1,6 +1,5 @@
 """`aib train`: train a model."""
 
-import re
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,9 +9,9 @@ from typing import Annotated, Any
 import tyro
 from rich.table import Column, Table
 
-from aib.commands.arguments import run_name, wide_console
+from aib.commands.arguments import wide_console
 from aib.commands.eval import print_evaluation
-from aib.commands.setting_flags import parse_settings
+from aib.commands.setting_flags import parse_settings, run_name
 from aib.config.options import is_library_name
 from aib.config.own_images import largest_size, own_images
 from aib.config.presets import DISTILLED, PRESETS, Preset, get_preset
@@ -151,7 +150,7 @@ def new_folder(preset: Preset | None, settings: Settings) -> Path:
     """A folder in runs/ that is named by preset or model, and by the time."""
     name = run_name(preset, settings) + "-evaluator" * settings.evaluator
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{re.sub('[:/]', '-', name)}-{stamp}"
+    return Path("runs") / f"{name}-{stamp}"
 
 
 def start(settings: Settings, folder: Path, resume: Path | None) -> None:

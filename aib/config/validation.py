@@ -13,6 +13,7 @@ import typing
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -76,8 +77,13 @@ def check_seed(seed: int) -> None:
 
 def check_fields(record: Any) -> None:
     """Check every field of a dataclass against its annotation."""
-    for name, hint in typing.get_type_hints(type(record), include_extras=True).items():
+    for name, hint in _hints(type(record)).items():
         check(name, getattr(record, name), hint)
+
+
+@cache  # a dataclass is checked for each of its objects
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind, include_extras=True)
 
 
 def parse_json(kind: Any, value: Any, where: Path | str) -> Any:
@@ -118,7 +124,7 @@ def _parse(kind: Any, value: Any, name: str) -> Any:
         except (TypeError, ValueError, ArithmeticError) as error:
             raise AibError(f"{name} cannot be read: {error}") from error
     elif is_dataclass(kind) and isinstance(value, dict):
-        hints = typing.get_type_hints(kind, include_extras=True)
+        hints = _hints(kind)
         given = {k: v for k, v in value.items() if k in hints}
         known = {k: _parse(hints[k], v, f"{name}.{k}".strip(".")) for k, v in given.items()}
         try:

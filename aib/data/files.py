@@ -5,7 +5,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pooch
 from numpy.typing import NDArray
 
 from aib.data.specs import Spec
@@ -14,7 +13,9 @@ from aib.errors import AibError, AibWarning
 
 def root_folder(root: str | Path | None) -> Path:
     """The folder of the data sets: `root`, or $AIB_DATA, or the user's cache folder."""
-    base = root or os.environ.get("AIB_DATA") or pooch.os_cache("aib") / "data"
+    from pooch import os_cache  # only here: it takes long to import
+
+    base = root or os.environ.get("AIB_DATA") or os_cache("aib") / "data"
     return Path(base).expanduser()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from aib.config.validation import check_seed, reject_unknown
+from aib.config.validation import check_seed, describe, reject_unknown
 from aib.data import cifar, cub, folder, pets, shapes, stl10, svhn
 from aib.data.imageset import SMALL_SIDE, ImageSet
 from aib.data.preprocessing import Preprocessing
@@ -176,4 +176,4 @@ def _convert(key: str, value: Any, kind: type) -> Any:
     try:
         return booleans[value.lower()] if kind is bool else kind(value)
     except (KeyError, ValueError) as error:
-        raise AibError(f"option {key} must be a {kind.__name__}, not '{value}'") from error
+        raise AibError(f"option {key} must be {describe(kind)}, not '{value}'") from error

@@ -35,7 +35,6 @@ ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to map
 Frame = tuple[tuple[int, int], Box]
 Frames = Sequence[Frame]
 NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"
-MASKED_SAMPLES = 2  # of a masked model: each is a pass of the whole network
 SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn with
 
 
@@ -56,7 +55,7 @@ def explain(
     but floats are resized as the model's preprocessing says. `method` is "own" for the
     model's own map, or "gradcam"; "auto" takes Grad-CAM where the model has no map. The noise comes
     from `seed`, so that the same call gives the same explanation. `samples` are (S, M), by default
-    as many as in evaluation, but S = 2 for a masked model.
+    as many as in evaluation; a masked model without a latent makes one deterministic pass.
 
     `regions` are where the map exceeds `threshold`: the mask of a masked model as it is, any other
     map scaled to [0,1].
@@ -64,8 +63,6 @@ def explain(
     check("method", method, Literal["auto", Method])
     check("threshold", threshold, Fraction)
     check_model(model, "explain")
-    if samples is None and model.takes_mask:
-        samples = (min(MASKED_SAMPLES, model.eval_samples[0]), model.eval_samples[1])
     x, images, frames = _read(model, source)
     found = explain_batch(
         model, x, method=method, samples=samples, deterministic=deterministic, seed=seed
@@ -130,6 +127,8 @@ def explain_batch(
     captum is installed. Without a map `map` and `method` are None. `seed` fixes the samples;
     None takes them from the global generator.
     """
+    if samples is None and model.takes_mask and model.eval_samples[1] == 1:  # without a latent
+        deterministic = True  # a sample would differ in the noise behind the mask alone
     mode = nullcontext() if seed is None else seeded_evaluation(model, seed)
     # The features that the attention sees; masked models have none to modulate.
     features: list[Tensor] = []

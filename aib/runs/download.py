@@ -7,27 +7,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
-
 from aib.errors import AibError, first_line
 from aib.models.weights import CONFIG, WEIGHTS
 
 PREFIX = "hf:"
-# Of an error the first type that fits counts: the later ones are base classes of earlier ones.
-ERRORS: dict[type[Exception], str] = {
-    RevisionNotFoundError: "{repo} has no revision '{revision}' on the Hub",
-    RepositoryNotFoundError: "the Hub has no model {repo}, or it is private: check the name, or "
+# By the name of the error's class or base class, so that huggingface_hub is imported only for use.
+# The first that fits counts: the later ones are base classes of earlier ones.
+ERRORS = {
+    "RevisionNotFoundError": "{repo} has no revision '{revision}' on the Hub",
+    "RepositoryNotFoundError": "the Hub has no model {repo}, or it is private: check the name, or "
     "log in with `hf auth login`",
-    LocalEntryNotFoundError: "{repo} could not be downloaded: the Hub cannot be reached or was not "
-    "asked, and the model is not in the local cache",
-    EntryNotFoundError: f"{{repo}} on the Hub is not an aib model: it needs {CONFIG} and {WEIGHTS}",
-    Exception: "the Hub could not be used for {repo}: {reason}",  # the network, the Hub, the disk
+    "LocalEntryNotFoundError": "{repo} could not be downloaded: the Hub cannot be reached or was "
+    "not asked, and the model is not in the local cache",
+    "EntryNotFoundError": "{repo} on the Hub is not an aib model: it needs "
+    f"{CONFIG} and {WEIGHTS}",
+    "Exception": "the Hub could not be used for {repo}: {reason}",  # the network, the Hub, the disk
 }
 
 
@@ -47,6 +41,9 @@ def fetch_model(address: str | Path, extras: Sequence[str] = ()) -> Path:
 
     Returns the folder in the local cache, which is named by its commit.
     """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
+
     repo, revision = parse_address(address)
     with readable_errors(repo, revision):
         folder = Path(hf_hub_download(repo, CONFIG, revision=revision)).parent
@@ -64,6 +61,7 @@ def readable_errors(repo: str, revision: str | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        text = next(text for kind, text in ERRORS.items() if isinstance(error, kind))
+        kinds = {kind.__name__ for kind in type(error).__mro__}
+        text = next(text for kind, text in ERRORS.items() if kind in kinds)
         facts = {"repo": repo, "revision": revision, "reason": first_line(error)}
         raise AibError(text.format(**facts)) from error

@@ -3,6 +3,7 @@
 import platform
 import shlex
 import sys
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,16 @@ def environment() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "aib": __version__,
-        **{package: version(package) for package in packages},
+        **{package: _version(package) for package in packages},
         "device": torch.cuda.get_device_name() if cuda else platform.machine() + " CPU",
         "threads": torch.get_num_threads(),
         "command": command_line(),
     }
+
+
+@cache  # it parses a file
+def _version(package: str) -> str:
+    return version(package)
 
 
 def command_line() -> str | None:

@@ -141,11 +141,15 @@ def test_an_image_without_a_decision_is_an_error():
         aib.explain(eval_model(data=shapes(2)), x)
 
 
-def test_a_masked_model_is_explained_with_two_samples_unless_told():
-    model = eval_model("tiny_aib_masked", shapes(2))
+def test_a_masked_model_without_a_latent_is_explained_by_one_pass_unless_told():
     batch = pixels(2)
-    found, two = aib.explain(model, batch), aib.explain(model, batch, samples=(2, 12))
-    assert found.samples == "2x12" and torch.equal(found.probabilities, two.probabilities)
-    assert aib.explain(model, batch, samples=(4, 12)).samples == "4x12"
-    assert aib.explain(model, batch, deterministic=True).samples == "deterministic"
-    assert aib.explain(eval_model(data=shapes(2)), batch).samples == "4x12"
+    for name, samples, options in (
+        ("lite0_masked", "deterministic", {"image_size": 224}),
+        ("tiny_aib_masked", "4x12", {}),
+        ("tiny_aib_qt", "4x12", {}),
+    ):
+        model = eval_model(name, shapes(2), **options)
+        found = aib.explain(model, batch)
+        same = aib.explain(model, batch, deterministic=samples == "deterministic")
+        assert found.samples == samples and torch.equal(found.probabilities, same.probabilities)
+        assert aib.explain(model, batch, samples=(2, 1)).samples == "2x1"

@@ -4,6 +4,7 @@ import json
 import pickle
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 from huggingface_hub import ModelCard
@@ -127,14 +128,14 @@ def test_all_files_are_of_one_commit(hub, tmp_path, monkeypatch):
     first.save_pretrained(tmp_path / "1")
     small_model(seed=2).save_pretrained(tmp_path / "2")
     hub.upload("me/mine", tmp_path / "1")
-    download = aib.runs.download.hf_hub_download
+    download = huggingface_hub.hf_hub_download
 
     def download_and_move(*args, **kwargs):
         path = download(*args, **kwargs)
         hub.upload("me/mine", tmp_path / "2")
         return path
 
-    monkeypatch.setattr(aib.runs.download, "hf_hub_download", download_and_move)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download_and_move)
     assert same_weights(aib.from_pretrained("me/mine"), first)
 
 
