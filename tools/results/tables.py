@@ -3,16 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from aib.config.paper import PAPER_ERRORS
+from aib.config.paper import PAPER_ERRORS, PAPER_PARAMETERS
 from aib.data.specs import SPECS
 from aib.errors import AibError
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
 from aib.models.registry import MODELS, list_models
 from aib.system.files import without_folders
+from tools.results.collect import count_parameters
 from tools.results.maps import (
-    ANOTHER,
     CONTRAST,
     DROP,
+    LOCATED,
+    MAP_KINDS,
     boxes,
     find,
     located,
@@ -97,27 +99,29 @@ def other_data(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredR
     return table_of("Other data", rows, note)
 
 
-def summary(results: Results, *presets: str) -> Table:
-    """The rows of README: `PRESET:MODEL`, error beside the paper's, and the verdict."""
-    rows = []
-    for wanted in presets:
-        preset, model = wanted.split(":")
+def summary(results: Results, *rows: str) -> Table:
+    """Chosen rows, `PRESET:MODEL[:MAP]`: the error, where the map lies, and the verdict on it."""
+    made = []
+    for row in rows:
+        preset, model, *kind = row.split(":")
         runs = [run for run in results.runs if (run.preset, run.model) == (preset, model)]
         if not runs:
-            raise AibError(f"results/ has no run of {wanted}")
+            raise AibError(f"results/ has no run of {row}")
         studies = [run.maps for run in runs if run.maps]
-        rows.append(
-            {
-                "data": title(data_set(runs[0].data)),
-                "model": f"`{model}`",
-                "error %": spread([run.error for run in runs]),
-                "paper %": number(runs[0].paper_error(), 2),
-                "seeds": str(len(runs)),
-                ANOTHER: mean([DROP.of(study) for study in studies], 1),
-                "map is": verdicts(studies),
-            }
-        )
-    return table_of("Summary", rows)
+        control = kind in (["centre"], ["random"])  # ignores model and image
+        cells = {
+            "images": title(data_set(runs[0].data)),
+            "model": NOTHING if control else f"`{model}`",
+            "seeds": NOTHING if control else str(len(runs)),
+            "error %": NOTHING if control else spread([run.error for run in runs]),
+            "map": MAP_KINDS[kind[0]] if kind else NOTHING,
+        }
+        for column, digits, key, times in LOCATED if kind else ():
+            if key in ("pointing", "mask_iou"):
+                found = [find(study, "located", kind[0], key, 0) for study in studies]
+                cells[column] = mean([times * value for value in found], digits)
+        made.append(cells | {"verdict": verdicts(studies) if kind == ["own"] else NOTHING})
+    return without_empty_columns(table_of("Summary", made))
 
 
 def papers_models(results: Results) -> Table:
@@ -240,6 +244,21 @@ def paper_errors(results: Results) -> Table:
     return table_of("Table 1", rows)
 
 
+def parameters(results: Results) -> Table:
+    """The paper's supplementary table of parameters, in millions."""
+    sizes = {(32, 10): "32, 10", (32, 100): "32, 100", (224, 200): "224, 200"}
+    rows = []
+    for model in dict.fromkeys(model for model, *_ in PAPER_PARAMETERS):
+        cells = {"model": f"`{model}`"}
+        for (side, classes), name in sizes.items():
+            paper = PAPER_PARAMETERS.get((model, side, classes))
+            recipe = {"kind": "named", "name": model, "num_classes": classes, "image_size": side}
+            cells[name] = number(count_parameters(recipe) if paper else None, 2, 1e-6)
+            cells[f"{name}: paper"] = number(paper, 2, 1e-6)
+        rows.append(cells)
+    return table_of("Parameters", rows)
+
+
 def title(name: str) -> str:
     """A data set's title in brief."""
     if name == "shapes":
@@ -258,6 +277,7 @@ OF_ALL: dict[str, Callable[..., Table]] = {
     "speed": speed,
     "latency": latency,
     "paper_errors": paper_errors,
+    "parameters": parameters,
 }
 OF_RUNS: dict[str, ByRecipe] = {
     "runs": errors,
