@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from aib.config.paper import has_papers_form
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
-from tools.results.store import Results, StoredRun, recipe
+from tools.results.store import StoredRun, recipe
 
 ANOTHER = "another image's map, points"
 MAP_KINDS = {
@@ -194,7 +194,7 @@ def studied(
     return [(runs, studies) for runs, studies in found if studies]
 
 
-def boxes(results: Results) -> Table:
+def boxes(content: Mapping[str, Any]) -> Table:
     """MaxBoxAccV2 of class activation maps, step by step to the published form, and of a mask."""
     names = {
         "vgg_pooled": "14 x 14",
@@ -204,8 +204,8 @@ def boxes(results: Results) -> Table:
         "vgg_aib_masked": "masked: its mask",
     }
     rows = []
-    for found in results.others["cub200_boxes"]["boxes"]:
-        forms = {(form["class"], form["values"]): form for form in found["maps"]}
+    for one in content["boxes"]:
+        forms = {(form["class"], form["values"]): form for form in one["maps"]}
         mask = forms.get(("predicted", "the mask"))
         positive = mask or forms["predicted", "positive"]
         true = mask or forms["true", "positive"]
@@ -217,12 +217,12 @@ def boxes(results: Results) -> Table:
         }
         rows.append(
             {
-                "network": names[found["model"]],
-                "error %": number(found["error"], 1),
+                "network": names[one["model"]],
+                "error %": number(one["error"], 1),
                 **{name: number(value, 1, 100) for name, value in steps.items()},
             }
         )
-    return table_of("Boxes", rows)
+    return table_of("Boxes, MaxBoxAccV2", rows, content["note"])
 
 
 def means(metrics: Sequence[Metric], studies: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -15,7 +15,6 @@ from tools.results.maps import (
     DROP,
     LOCATED,
     MAP_KINDS,
-    boxes,
     find,
     located,
     maps,
@@ -124,24 +123,38 @@ def summary(results: Results, *rows: str) -> Table:
     return without_empty_columns(table_of("Summary", made))
 
 
-def papers_models(results: Results) -> Table:
-    """Models built as in the paper and trained with a preset's recipe: ours beside the paper's."""
-    rows = []
-    for runs in by_preset(results):
+def table_1(results: Results) -> Table:
+    """The paper's Table 1: our error in percent, and the paper's. Of several presets the one with
+    the most epochs counts."""
+    ours: dict[tuple[str, str], str] = {}
+    for runs in sorted(by_preset(results), key=lambda runs: runs[0].epochs):
         first = runs[0]
-        if first.paper_error() is not None:
-            rows.append(
-                {
-                    "data": title(data_set(first.data)),
-                    "model": f"`{first.model}`",
-                    "error %": spread([run.error for run in runs]),
-                    "paper %": number(first.paper_error(), 2),
-                    "seeds": str(len(runs)),
-                    "minutes": mean([run.minutes for run in runs], 1),
-                    "preset": f"`{first.preset}`",
-                }
-            )
-    return table_of("Errors", rows)
+        if first.paper_error() is None:
+            continue
+        ours[first.model, first.data] = spread([run.error for run in runs])
+        for data, errors in by_class_numbers(runs).items():
+            if first.data == "cifar10":
+                ours[first.model, data] = spread(errors)
+    rows = []
+    for model in list_models():
+        cells = {"model": f"`{model}`"}
+        for data in dict.fromkeys(data for _, data in PAPER_ERRORS):
+            paper = PAPER_ERRORS.get((model, data))
+            mine = ours.get((model, data), NOTHING)
+            cells[data] = NOTHING if paper is None else f"{mine} / {paper:.2f}"
+        rows.append(cells)
+    return table_of("Table 1", rows)
+
+
+def by_class_numbers(runs: Iterable[StoredRun]) -> dict[str, list[float]]:
+    """Errors on data sets with other classes, compared by number as in the paper."""
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        for one in run.evaluations.values():
+            if one["classes"] == "raw":
+                name = f"{without_folders(one['data'])} {one['split']}"
+                found.setdefault(name, []).append(one["top1_error"])
+    return found
 
 
 def verdict(results: Results) -> Table:
@@ -158,7 +171,12 @@ def verdict(results: Results) -> Table:
         for runs, studies in studied(by_preset(results))
         if verdicts(studies) != NOTHING
     ]
-    return without_empty_columns(table_of("Verdicts", rows))
+    note = (
+        "Of models trained with a preset. Another image's map: accuracy lost when each image gets "
+        "the map of another one. Contrast: highest value of a map minus its lowest. The verdicts "
+        "are older than the transplant."
+    )
+    return without_empty_columns(table_of("Verdicts", rows, note))
 
 
 def by_preset(results: Results) -> list[list[StoredRun]]:
@@ -233,17 +251,6 @@ def latency(results: Results) -> Table:
     return table_of("Latency", rows, " ".join(notes))
 
 
-def paper_errors(results: Results) -> Table:
-    """The paper's Table 1."""
-    columns = ("cifar10", "cifar100", "cub200", "svhn", "stl10 train", "stl10 test")
-    rows = [
-        {"model": f"`{model}`"}
-        | {name: number(PAPER_ERRORS.get((model, name)), 2) for name in columns}
-        for model in list_models()
-    ]
-    return table_of("Table 1", rows)
-
-
 def parameters(results: Results) -> Table:
     """The paper's supplementary table of parameters, in millions."""
     sizes = {(32, 10): "32, 10", (32, 100): "32, 100", (224, 200): "224, 200"}
@@ -271,12 +278,9 @@ def title(name: str) -> str:
 ByRecipe = Callable[[Iterable[Sequence[StoredRun]], Sequence[StoredRun]], Table]
 OF_ALL: dict[str, Callable[..., Table]] = {
     "summary": summary,
-    "errors": papers_models,
-    "verdict": verdict,
-    "boxes": boxes,
+    "table_1": table_1,
     "speed": speed,
     "latency": latency,
-    "paper_errors": paper_errors,
     "parameters": parameters,
 }
 OF_RUNS: dict[str, ByRecipe] = {
