@@ -97,9 +97,9 @@ def maps(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredRun]) -
         if not (studies[0]["split"] == "val" and "mask" in studies[0])
     ]
     note = (
-        "The first two columns of points: accuracy lost with the map of another image, or of "
-        "another image of the same class. Centre and random are controls for the column before "
-        "them. Evaluator: area under its accuracy, and by how much that exceeds the controls."
+        "The first two columns of points are the accuracy lost with the map of another image, and "
+        "of another image of the same class. Centre and random are controls for the column before "
+        "them. Evaluator is the area under its accuracy, followed by its lead over the controls."
     )
     return without_empty_columns(table_of("Maps", rows, note))
 
@@ -175,8 +175,9 @@ def stability(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredRu
             shown = {name: number(values.get(name), 1) for name in names}
             rows.append({**model, "what": what, **shown})
     note = (
-        "Share of maps with a cosine of at least 0.9 to the map of the modified image; the paper "
-        "gives no threshold. A constant map scores 100; the centred score removes the mean first."
+        "Score: share of maps with a cosine of at least 0.9 to the map of the modified image. The "
+        "paper gives no threshold. A constant map scores 100. The centred score subtracts the mean "
+        "of each map first."
     )
     return without_empty_columns(table_of("Do maps stay the same?", rows, note))
 
