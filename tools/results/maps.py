@@ -206,23 +206,17 @@ def boxes(content: Mapping[str, Any]) -> Table:
     }
     rows = []
     for one in content["boxes"]:
-        forms = {(form["class"], form["values"]): form for form in one["maps"]}
-        mask = forms.get(("predicted", "the mask"))
-        positive = mask or forms["predicted", "positive"]
-        true = mask or forms["true", "positive"]
+        forms = {f"{form['class']}, {form['values']}": form for form in one["maps"]}
+        mask = forms.get("predicted, the mask", {})
         steps = {
-            "all values %": find(forms, ("predicted", "all"), "max_box_acc"),  # type: ignore[arg-type]
-            "positive values %": positive["max_box_acc"],
-            "of the true class %": None if mask else true["max_box_acc"],
-            "any component %": true["max_box_acc_any"],
+            "all values %": find(forms, "predicted, all", "max_box_acc"),
+            "positive values %": (mask or forms["predicted, positive"])["max_box_acc"],
+            "of the true class %": find(forms, "true, positive", "max_box_acc"),
+            "any component %": (mask or forms["true, positive"])["max_box_acc_any"],
         }
-        rows.append(
-            {
-                "network": names[one["model"]],
-                "error %": number(one["error"], 1),
-                **{name: number(value, 1, 100) for name, value in steps.items()},
-            }
-        )
+        shares = {name: number(value, 1, 100) for name, value in steps.items()}
+        network = {"network": names[one["model"]], "error %": number(one["error"], 1)}
+        rows.append(network | shares)
     return table_of("Boxes, MaxBoxAccV2", rows, content["note"])
 
 

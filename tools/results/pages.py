@@ -25,8 +25,8 @@ INDEX = f"""# Results
   interval of one run, and ± is the standard deviation over seeds. Test errors chose no epoch and no
   run.
 - The paper's numbers stand beside models that are built as in the paper, whatever the recipe.
-- {HELD_OUT} marks errors on held-out images. {OWN_TEST_IMAGES} marks runs on shapes whose test images
-  depend on the seed of the run.
+- {HELD_OUT} marks errors on held-out images. {OWN_TEST_IMAGES} marks runs on shapes whose test
+  images depend on the seed of the run.
 - `aib train PRESET --model MODEL` repeats a row with a preset. The files in
   [`results/`](../../results) hold every setting, the versions, the hardware and the command.
 - [Can I trust the map?](../trust.md) explains the metrics. [Findings](../findings.md) has our

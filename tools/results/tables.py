@@ -75,13 +75,7 @@ def other_data(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredR
     """The same models on data sets they were not trained on: one row per recipe and data set."""
     rows = []
     for runs in groups:
-        found: dict[str, dict[str, list[float]]] = {}
-        for run in runs:
-            for key, e in run.evaluations.items():
-                if not key.startswith(run.data + " "):
-                    errors = found.setdefault(f"{without_folders(e['data'])} {e['split']}", {})
-                    errors.setdefault(e["classes"], []).append(e["top1_error"])
-        for data, by_classes in found.items():
+        for data, by_classes in elsewhere(runs).items():
             papers = runs[0].paper_error(data) if runs[0].data == "cifar10" else None
             rows.append(
                 {
@@ -96,6 +90,18 @@ def other_data(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredR
             )
     note = "The paper compares class numbers, which differ between CIFAR-10 and STL-10."
     return table_of("Other data", rows, note)
+
+
+def elsewhere(runs: Iterable[StoredRun]) -> dict[str, dict[str, list[float]]]:
+    """Errors on data sets the runs were not trained on, with classes matched by number ("raw") or
+    by name ("matched")."""
+    errors: dict[str, dict[str, list[float]]] = {}
+    for run in runs:
+        for key, one in run.evaluations.items():
+            if not key.startswith(run.data + " "):
+                of_data = errors.setdefault(f"{without_folders(one['data'])} {one['split']}", {})
+                of_data.setdefault(one["classes"], []).append(one["top1_error"])
+    return errors
 
 
 def summary(results: Results, *rows: str) -> Table:
@@ -132,9 +138,9 @@ def table_1(results: Results) -> Table:
         if first.paper_error() is None:
             continue
         ours[first.model, first.data] = spread([run.error for run in runs])
-        for data, errors in by_class_numbers(runs).items():
-            if first.data == "cifar10":
-                ours[first.model, data] = spread(errors)
+        for data, errors in elsewhere(runs).items():
+            if first.data == "cifar10" and "raw" in errors:
+                ours[first.model, data] = spread(errors["raw"])
     rows = []
     for model in list_models():
         cells = {"model": f"`{model}`"}
@@ -144,17 +150,6 @@ def table_1(results: Results) -> Table:
             cells[data] = NOTHING if paper is None else f"{mine} / {paper:.2f}"
         rows.append(cells)
     return table_of("Table 1", rows)
-
-
-def by_class_numbers(runs: Iterable[StoredRun]) -> dict[str, list[float]]:
-    """Errors on data sets with other classes, compared by number as in the paper."""
-    found: dict[str, list[float]] = {}
-    for run in runs:
-        for one in run.evaluations.values():
-            if one["classes"] == "raw":
-                name = f"{without_folders(one['data'])} {one['split']}"
-                found.setdefault(name, []).append(one["top1_error"])
-    return found
 
 
 def verdict(results: Results) -> Table:
