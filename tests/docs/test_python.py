@@ -42,7 +42,7 @@ def pictures(count: int, num_classes: int) -> dict:
 GIVEN = {
     "README.md": lambda: {
         "backbone": Backbone(),
-        "train_images": ImageSet.from_tensors(**pictures(128, 10)),
+        "train_images": ImageSet.from_tensors(**pictures(32, 10)),
         "test_images": ImageSet.from_tensors(**pictures(16, 10)),
         "photo": photo(64, 48, seed=0).save("photo.jpg"),
     },
