@@ -1,7 +1,7 @@
 """Score the maps of other methods, for any classifier: `python examples/score_foreign_method.py`.
 
-A plain CNN learns, in seconds, the colour of a block among grey ones. `aib.interpret.study`
-compares two hand-written methods with maps that ignore the image.
+A plain CNN learns the colour of a block among grey ones. `aib.interpret.study` compares two
+hand-written methods with maps that ignore the image.
 """
 
 import torch

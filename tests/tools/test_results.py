@@ -110,9 +110,9 @@ def test_new_results_appear_between_the_markers(tmp_path):
     fast = {**get_preset("cifar10_fast").recipe, "model": "vgg_pan"}
     collected(tmp_path, [finished_run(tmp_path / f"s{i}", 5.0 + i, **fast, seed=i) for i in (0, 1)])
     page = tmp_path / "README.md"
-    page.write_text("# Title\n\n<!-- table: errors -->\nold\n<!-- end -->\n\nText.\n")
+    page.write_text("# Title\n\n<!-- table: table_1 -->\nold\n<!-- end -->\n\nText.\n")
     main(["docs", str(tmp_path)])
-    assert "| CIFAR-10 | `vgg_pan` | 5.50 ± 0.71 | 6.29 | 2 |" in page.read_text()
+    assert "| `vgg_pan` | 5.50 ± 0.71 / 6.29 | - / 24.35 |" in page.read_text()
     assert "old" not in page.read_text() and page.read_text().endswith("<!-- end -->\n\nText.\n")
     assert "vgg_pan" in (tmp_path / "docs" / "results" / "cifar10.md").read_text()
 

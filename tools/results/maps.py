@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from aib.config.paper import has_papers_form
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
-from tools.results.store import Results, StoredRun, recipe
+from tools.results.store import StoredRun, recipe
 
 ANOTHER = "another image's map, points"
 MAP_KINDS = {
@@ -97,9 +97,9 @@ def maps(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredRun]) -
         if not (studies[0]["split"] == "val" and "mask" in studies[0])
     ]
     note = (
-        "The first two columns of points: accuracy lost with the map of another image, or of "
-        "another image of the same class. Centre and random are controls for the column before "
-        "them. Evaluator: area under its accuracy, and by how much that exceeds the controls."
+        "The first two columns of points are the accuracy lost with the map of another image, and "
+        "of another image of the same class. Centre and random are controls for the column before "
+        "them. Evaluator is the area under its accuracy, followed by its lead over the controls."
     )
     return without_empty_columns(table_of("Maps", rows, note))
 
@@ -175,8 +175,9 @@ def stability(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredRu
             shown = {name: number(values.get(name), 1) for name in names}
             rows.append({**model, "what": what, **shown})
     note = (
-        "Share of maps with a cosine of at least 0.9 to the map of the modified image; the paper "
-        "gives no threshold. A constant map scores 100; the centred score removes the mean first."
+        "Score: share of maps with a cosine of at least 0.9 to the map of the modified image. The "
+        "paper gives no threshold. A constant map scores 100. The centred score subtracts the mean "
+        "of each map first."
     )
     return without_empty_columns(table_of("Do maps stay the same?", rows, note))
 
@@ -194,7 +195,7 @@ def studied(
     return [(runs, studies) for runs, studies in found if studies]
 
 
-def boxes(results: Results) -> Table:
+def boxes(content: Mapping[str, Any]) -> Table:
     """MaxBoxAccV2 of class activation maps, step by step to the published form, and of a mask."""
     names = {
         "vgg_pooled": "14 x 14",
@@ -204,25 +205,19 @@ def boxes(results: Results) -> Table:
         "vgg_aib_masked": "masked: its mask",
     }
     rows = []
-    for found in results.others["cub200_boxes"]["boxes"]:
-        forms = {(form["class"], form["values"]): form for form in found["maps"]}
-        mask = forms.get(("predicted", "the mask"))
-        positive = mask or forms["predicted", "positive"]
-        true = mask or forms["true", "positive"]
+    for one in content["boxes"]:
+        forms = {f"{form['class']}, {form['values']}": form for form in one["maps"]}
+        mask = forms.get("predicted, the mask", {})
         steps = {
-            "all values %": find(forms, ("predicted", "all"), "max_box_acc"),  # type: ignore[arg-type]
-            "positive values %": positive["max_box_acc"],
-            "of the true class %": None if mask else true["max_box_acc"],
-            "any component %": true["max_box_acc_any"],
+            "all values %": find(forms, "predicted, all", "max_box_acc"),
+            "positive values %": (mask or forms["predicted, positive"])["max_box_acc"],
+            "of the true class %": find(forms, "true, positive", "max_box_acc"),
+            "any component %": (mask or forms["true, positive"])["max_box_acc_any"],
         }
-        rows.append(
-            {
-                "network": names[found["model"]],
-                "error %": number(found["error"], 1),
-                **{name: number(value, 1, 100) for name, value in steps.items()},
-            }
-        )
-    return table_of("Boxes", rows)
+        shares = {name: number(value, 1, 100) for name, value in steps.items()}
+        network = {"network": names[one["model"]], "error %": number(one["error"], 1)}
+        rows.append(network | shares)
+    return table_of("Boxes, MaxBoxAccV2", rows, content["note"])
 
 
 def means(metrics: Sequence[Metric], studies: Sequence[Mapping[str, Any]]) -> dict[str, str]:

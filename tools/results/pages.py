@@ -12,6 +12,7 @@ from aib.config.validation import reject_unknown
 from aib.data.specs import SPECS
 from aib.figures.table import Table
 from tools.results import tables
+from tools.results.maps import boxes
 from tools.results.store import Results, RunsFile, StoredRun, by_recipe, data_set, read_results
 from tools.results.tables import HELD_OUT, OF_ALL, OF_RUNS, OWN_TEST_IMAGES, title
 
@@ -20,15 +21,16 @@ INDEX = f"""# Results
 
 {GENERATED}
 
-- Errors are top-1 errors in percent on the test images after the last epoch, with the 95% interval
-  of one run or the standard deviation over seeds. No epoch and no run was chosen by them.
+- Errors are top-1 errors in percent on the test images after the last epoch. Brackets hold the 95%
+  interval of one run, and ± is the standard deviation over seeds. Test errors chose no epoch and no
+  run.
 - The paper's numbers stand beside models that are built as in the paper, whatever the recipe.
-- {HELD_OUT} marks errors of held-out images, {OWN_TEST_IMAGES} runs on shapes whose test images
-  were drawn with the run's own seed.
-- A row with a preset is repeated by `aib train PRESET --model MODEL`. The files in
+- {HELD_OUT} marks errors on held-out images. {OWN_TEST_IMAGES} marks runs on shapes whose test
+  images depend on the seed of the run.
+- `aib train PRESET --model MODEL` repeats a row with a preset. The files in
   [`results/`](../../results) hold every setting, the versions, the hardware and the command.
-- [How far can I trust a map?](../trust.md) explains the metrics, and
-  [findings](../findings.md) our conclusions.
+- [Can I trust the map?](../trust.md) explains the metrics. [Findings](../findings.md) has our
+  conclusions.
 
 | page | runs | models |
 |---|---|---|
@@ -83,6 +85,7 @@ def pages(results: Results) -> dict[str, str]:
             "Speed", [*section(tables.speed(results)), *section(tables.latency(results))]
         )
         index += f"| [Speed](speed.md) | {len(results.benchmarks)} | |\n"
+    index += "\n".join([*section(tables.verdict(results)), ""])
     return {"README.md": index} | made
 
 
@@ -97,6 +100,8 @@ def data_page(results: Results, name: str) -> str:
     for other in results.others.values():
         if other["kind"] == "sweep" and data_set(other["data"]) == name:
             lines += section(tables.sweep(other))
+    if name == "cub200" and "cub200_boxes" in results.others:
+        lines += section(boxes(results.others["cub200_boxes"]))
     return page(title(name), [*lines, *notes(files)])
 
 

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from aib.config.paper import PAPER_ERRORS
+from aib.config.paper import PAPER_ERRORS, PAPER_PARAMETERS
 from aib.data.specs import SPECS
 from aib.errors import AibError
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
 from aib.models.registry import MODELS, list_models
 from aib.system.files import without_folders
+from tools.results.collect import count_parameters
 from tools.results.maps import (
-    ANOTHER,
     CONTRAST,
     DROP,
-    boxes,
+    LOCATED,
+    MAP_KINDS,
     find,
     located,
     maps,
@@ -74,13 +75,7 @@ def other_data(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredR
     """The same models on data sets they were not trained on: one row per recipe and data set."""
     rows = []
     for runs in groups:
-        found: dict[str, dict[str, list[float]]] = {}
-        for run in runs:
-            for key, e in run.evaluations.items():
-                if not key.startswith(run.data + " "):
-                    errors = found.setdefault(f"{without_folders(e['data'])} {e['split']}", {})
-                    errors.setdefault(e["classes"], []).append(e["top1_error"])
-        for data, by_classes in found.items():
+        for data, by_classes in elsewhere(runs).items():
             papers = runs[0].paper_error(data) if runs[0].data == "cifar10" else None
             rows.append(
                 {
@@ -97,47 +92,64 @@ def other_data(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredR
     return table_of("Other data", rows, note)
 
 
-def summary(results: Results, *presets: str) -> Table:
-    """The rows of README: `PRESET:MODEL`, error beside the paper's, and the verdict."""
-    rows = []
-    for wanted in presets:
-        preset, model = wanted.split(":")
+def elsewhere(runs: Iterable[StoredRun]) -> dict[str, dict[str, list[float]]]:
+    """Errors on data sets the runs were not trained on, with classes matched by number ("raw") or
+    by name ("matched")."""
+    errors: dict[str, dict[str, list[float]]] = {}
+    for run in runs:
+        for key, one in run.evaluations.items():
+            if not key.startswith(run.data + " "):
+                of_data = errors.setdefault(f"{without_folders(one['data'])} {one['split']}", {})
+                of_data.setdefault(one["classes"], []).append(one["top1_error"])
+    return errors
+
+
+def summary(results: Results, *rows: str) -> Table:
+    """Chosen rows, `PRESET:MODEL[:MAP]`: the error, where the map lies, and the verdict on it."""
+    made = []
+    for row in rows:
+        preset, model, *kind = row.split(":")
         runs = [run for run in results.runs if (run.preset, run.model) == (preset, model)]
         if not runs:
-            raise AibError(f"results/ has no run of {wanted}")
+            raise AibError(f"results/ has no run of {row}")
         studies = [run.maps for run in runs if run.maps]
-        rows.append(
-            {
-                "data": title(data_set(runs[0].data)),
-                "model": f"`{model}`",
-                "error %": spread([run.error for run in runs]),
-                "paper %": number(runs[0].paper_error(), 2),
-                "seeds": str(len(runs)),
-                ANOTHER: mean([DROP.of(study) for study in studies], 1),
-                "map is": verdicts(studies),
-            }
-        )
-    return table_of("Summary", rows)
+        control = kind in (["centre"], ["random"])  # ignores model and image
+        cells = {
+            "images": title(data_set(runs[0].data)),
+            "model": NOTHING if control else f"`{model}`",
+            "seeds": NOTHING if control else str(len(runs)),
+            "error %": NOTHING if control else spread([run.error for run in runs]),
+            "map": MAP_KINDS[kind[0]] if kind else NOTHING,
+        }
+        for column, digits, key, times in LOCATED if kind else ():
+            if key in ("pointing", "mask_iou"):
+                found = [find(study, "located", kind[0], key, 0) for study in studies]
+                cells[column] = mean([times * value for value in found], digits)
+        made.append(cells | {"verdict": verdicts(studies) if kind == ["own"] else NOTHING})
+    return without_empty_columns(table_of("Summary", made))
 
 
-def papers_models(results: Results) -> Table:
-    """Models built as in the paper and trained with a preset's recipe: ours beside the paper's."""
-    rows = []
-    for runs in by_preset(results):
+def table_1(results: Results) -> Table:
+    """The paper's Table 1: our error in percent, and the paper's. Of several presets the one with
+    the most epochs counts."""
+    ours: dict[tuple[str, str], str] = {}
+    for runs in sorted(by_preset(results), key=lambda runs: runs[0].epochs):
         first = runs[0]
-        if first.paper_error() is not None:
-            rows.append(
-                {
-                    "data": title(data_set(first.data)),
-                    "model": f"`{first.model}`",
-                    "error %": spread([run.error for run in runs]),
-                    "paper %": number(first.paper_error(), 2),
-                    "seeds": str(len(runs)),
-                    "minutes": mean([run.minutes for run in runs], 1),
-                    "preset": f"`{first.preset}`",
-                }
-            )
-    return table_of("Errors", rows)
+        if first.paper_error() is None:
+            continue
+        ours[first.model, first.data] = spread([run.error for run in runs])
+        for data, errors in elsewhere(runs).items():
+            if first.data == "cifar10" and "raw" in errors:
+                ours[first.model, data] = spread(errors["raw"])
+    rows = []
+    for model in list_models():
+        cells = {"model": f"`{model}`"}
+        for data in dict.fromkeys(data for _, data in PAPER_ERRORS):
+            paper = PAPER_ERRORS.get((model, data))
+            mine = ours.get((model, data), NOTHING)
+            cells[data] = NOTHING if paper is None else f"{mine} / {paper:.2f}"
+        rows.append(cells)
+    return table_of("Table 1", rows)
 
 
 def verdict(results: Results) -> Table:
@@ -154,7 +166,12 @@ def verdict(results: Results) -> Table:
         for runs, studies in studied(by_preset(results))
         if verdicts(studies) != NOTHING
     ]
-    return without_empty_columns(table_of("Verdicts", rows))
+    note = (
+        "Of models trained with a preset. Another image's map: accuracy lost when each image gets "
+        "the map of another one. Contrast: highest value of a map minus its lowest. The verdicts "
+        "are older than the transplant."
+    )
+    return without_empty_columns(table_of("Verdicts", rows, note))
 
 
 def by_preset(results: Results) -> list[list[StoredRun]]:
@@ -229,15 +246,19 @@ def latency(results: Results) -> Table:
     return table_of("Latency", rows, " ".join(notes))
 
 
-def paper_errors(results: Results) -> Table:
-    """The paper's Table 1."""
-    columns = ("cifar10", "cifar100", "cub200", "svhn", "stl10 train", "stl10 test")
-    rows = [
-        {"model": f"`{model}`"}
-        | {name: number(PAPER_ERRORS.get((model, name)), 2) for name in columns}
-        for model in list_models()
-    ]
-    return table_of("Table 1", rows)
+def parameters(results: Results) -> Table:
+    """The paper's supplementary table of parameters, in millions."""
+    sizes = {(32, 10): "32, 10", (32, 100): "32, 100", (224, 200): "224, 200"}
+    rows = []
+    for model in dict.fromkeys(model for model, *_ in PAPER_PARAMETERS):
+        cells = {"model": f"`{model}`"}
+        for (side, classes), name in sizes.items():
+            paper = PAPER_PARAMETERS.get((model, side, classes))
+            recipe = {"kind": "named", "name": model, "num_classes": classes, "image_size": side}
+            cells[name] = number(count_parameters(recipe) if paper else None, 2, 1e-6)
+            cells[f"{name}: paper"] = number(paper, 2, 1e-6)
+        rows.append(cells)
+    return table_of("Parameters", rows)
 
 
 def title(name: str) -> str:
@@ -252,12 +273,10 @@ def title(name: str) -> str:
 ByRecipe = Callable[[Iterable[Sequence[StoredRun]], Sequence[StoredRun]], Table]
 OF_ALL: dict[str, Callable[..., Table]] = {
     "summary": summary,
-    "errors": papers_models,
-    "verdict": verdict,
-    "boxes": boxes,
+    "table_1": table_1,
     "speed": speed,
     "latency": latency,
-    "paper_errors": paper_errors,
+    "parameters": parameters,
 }
 OF_RUNS: dict[str, ByRecipe] = {
     "runs": errors,
