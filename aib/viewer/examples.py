@@ -1,8 +1,12 @@
-"""Example pictures: test images of the data that a model was trained on, if they are on disk."""
+"""Example pictures: photographs that lie beside a model, or test images of a run's data."""
+
+from pathlib import Path
 
 from PIL import Image
 
 from aib.data import ImageSet
+from aib.data.decode import open_rgb
+from aib.data.folder import image_files
 from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.figures.picture import image_tile
@@ -10,17 +14,26 @@ from aib.runs.run import Run
 from aib.viewer.scene import Example
 
 COUNT = 12
+PHOTOGRAPHS = "photographs"  # in a saved model's folder
+SOURCE = "SOURCE.txt"  # beside them: where they come from, and their licence
 
 
 def find_examples(run: Run) -> list[Example]:
-    """Test images of the run's data; none of a saved model, or where they cannot be read."""
+    """A saved model's photographs, or test images of the run's data where they can be read."""
     if run.settings is None:
-        return []
+        return _photographs(run.folder / PHOTOGRAPHS)
     try:
         data = run.images()
         return [_example(data, i) for i in sample_indices(len(data), COUNT, 0).tolist()]
     except (AibError, OSError):  # the viewer works without the data
         return []
+
+
+def _photographs(folder: Path) -> list[Example]:
+    """The images of the folder, each with its name and source."""
+    files = image_files(folder)
+    source = (folder / SOURCE).read_text(encoding="utf-8").strip() if files else ""
+    return [(open_rgb(file), f"{file.stem.replace('_', ' ')}: {source}") for file in files]
 
 
 def _example(data: ImageSet, index: int) -> Example:

@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from PIL import ImageOps
+from PIL import Image, ImageOps
 
 from aib.data.decode import open_rgb
 from aib.errors import AibError, first_line
+from aib.figures.overlay import Array, overlay
 from aib.figures.picture import magnified
 from aib.viewer import panels
 from aib.viewer.scene import SHOWN_SIDE, Example, Scene, Viewer
 
 OPACITY = 55  # percent
 BLOCK = 25  # percent of the picture's shorter side: 8 of 32 pixels, a size the paper uses
-THUMBNAIL = (96, 96)  # pixels of an example, at most
+THUMBNAIL = (160, 160)  # pixels of an example, at most
 MAX_PIXELS = 40_000_000  # of an uploaded image
 PARTS = ("decision", "details", "maps", "change", "change-maps")
 # Galleries as high as their pictures. A caption is the text that stands for its picture, and is not
@@ -71,21 +72,22 @@ def named_files(value: Any) -> set[str]:
 
 def build_page(viewer: Viewer, examples: list[Example]) -> Page:
     """Lay out the page and connect its events."""
+    scenes = [viewer.show(*example) for example in examples]
     with Page(title="aib view", analytics_enabled=False, delete_cache=(600, 3600)) as page:
         scene = gr.State()
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
-                file, gallery, picture, side, clear = _inputs(examples)
+                file, gallery, picture, side, clear = _inputs(viewer, scenes)
             with gr.Column(scale=2, min_width=320):
                 opacity, parts = _outputs(viewer)
-        act = Handlers(viewer, examples)
+        act = Handlers(viewer, scenes)
         everything = [scene, picture, *parts]
         # Nothing here is an API. Every event is answered, one after another, so that each starts
         # from the picture that the one before left; a slider that is dragged sends its last value.
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         quiet |= {"concurrency_id": "picture", "trigger_mode": "multiple"}
         last = quiet | {"trigger_mode": "always_last"}
-        if examples:
+        if scenes:
             page.load(act.start, opacity, everything, **quiet)
         file.upload(act.upload, [file, opacity], [file, *everything], **quiet)
         gallery.select(act.pick, opacity, everything, **quiet)
@@ -95,13 +97,13 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
     return page
 
 
-def _inputs(examples: list[Example]) -> tuple[Any, ...]:
+def _inputs(viewer: Viewer, scenes: list[Scene]) -> tuple[Any, ...]:
     """Where a picture comes from, the picture, and what hides parts of it."""
     file = gr.File(label="Image file", show_label=False, height=120, elem_id="aib-file")
-    if examples:
+    if scenes:
         _markdown("or pick an example:")
-    thumbnails = [(ImageOps.contain(image, THUMBNAIL), name) for image, name in examples]
-    gallery = _gallery(6, value=thumbnails, visible=bool(examples), elem_id="aib-examples")
+    thumbnails = [(thumbnail(viewer.picture(scene), scene), scene.name) for scene in scenes]
+    gallery = _gallery(3, value=thumbnails, visible=bool(scenes), elem_id="aib-examples")
     picture = gr.Image(
         format="png",
         interactive=False,
@@ -113,6 +115,18 @@ def _inputs(examples: list[Example]) -> tuple[Any, ...]:
     _markdown("Click into the picture to hide a block of it.")
     side = gr.Slider(5, 60, BLOCK, label="Size of a block, % of the shorter side", step=5)
     return file, gallery, picture, side, gr.Button("Clear blocks", elem_id="aib-clear")
+
+
+def thumbnail(picture: Array, scene: Scene) -> Image.Image:
+    """A small picture of an example, with its map."""
+    small = ImageOps.contain(Image.fromarray(picture), THUMBNAIL)
+    explanation = scene.now
+    if explanation.shown_map is None:
+        return small
+    masked = explanation.mask is not None
+    alpha = OPACITY / 100
+    drawn = overlay(small, explanation.shown_map[0], alpha=alpha, scale=not masked)
+    return Image.fromarray(drawn)
 
 
 def _outputs(viewer: Viewer) -> tuple[gr.Slider, list[gr.components.Component]]:
@@ -155,14 +169,14 @@ def _gallery(columns: int, **options: Any) -> gr.Gallery:
 class Handlers:
     """Values for the page's components after each event, in the order of `everything`."""
 
-    def __init__(self, viewer: Viewer, examples: list[Example]) -> None:
+    def __init__(self, viewer: Viewer, examples: list[Scene]) -> None:
         self.viewer, self.examples = viewer, examples
 
     def start(self, opacity: int) -> list[Any]:
-        return self._draw(self.viewer.show(*self.examples[0]), opacity)
+        return self._draw(self.examples[0], opacity)
 
     def pick(self, opacity: int, chosen: gr.SelectData) -> list[Any]:
-        return self._draw(self.viewer.show(*self.examples[chosen.index]), opacity)
+        return self._draw(self.examples[chosen.index], opacity)
 
     def upload(self, path: str, opacity: int) -> list[Any]:
         """Show an uploaded file. The first value empties the upload box."""

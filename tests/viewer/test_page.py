@@ -1,10 +1,12 @@
 """The page: its handlers answer what a visitor does, and it can be served."""
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from aib.interpret.stored import stored_verdict
 from aib.runs.pretrained import find_model
@@ -17,7 +19,7 @@ from tests.viewer.fixtures import EXAMPLES, viewer
 
 pytest.importorskip("gradio")
 
-from aib.viewer.page import PARTS, Handlers, build_page
+from aib.viewer.page import PARTS, Handlers, build_page, thumbnail
 
 FIXED = 2  # the state and the picture come before the parts
 
@@ -30,7 +32,8 @@ def gradio_folder(tmp_path, monkeypatch):
 
 
 def handlers(tmp_path):
-    return Handlers(viewer(tmp_path), EXAMPLES)
+    made = viewer(tmp_path)
+    return Handlers(made, [made.show(*example) for example in EXAMPLES])
 
 
 def parts_of(answer):
@@ -85,14 +88,29 @@ def test_the_slider_redraws_the_map_without_running_a_model(tmp_path, monkeypatc
     assert same == [False, True, True]
 
 
-def test_the_packaged_model_has_no_examples_and_shows_its_verdict():
+def test_the_packaged_model_shows_photographs_with_their_source_and_its_verdict():
     run = open_run(find_model(None), "cpu")
-    assert find_examples(run) == []
-    page = build_page(Viewer(run.model, run.label, stored_verdict(run)), []).get_config_file()
+    examples = find_examples(run)
+    assert len(examples) == 6 and all("CC BY-SA 4.0" in name for _, name in examples)
+    made = Viewer(run.model, run.label, stored_verdict(run))
+    page = build_page(made, examples[:1]).get_config_file()
     parts = {part["props"].get("elem_id"): part["props"] for part in page["components"]}
-    assert not parts["aib-examples"]["visible"] and parts["aib-verdict"]["visible"]
+    [drawn] = parts["aib-examples"]["value"]
+    assert drawn["caption"] == examples[0][1] and parts["aib-verdict"]["visible"]
     # its study is beside it
     assert "**Map: used.** The decision uses the map" in parts["aib-verdict"]["value"]
+
+
+def test_thumbnails_have_the_map_over_the_picture(tmp_path):
+    scene = viewer(tmp_path).show(*EXAMPLES[0])
+    corner = torch.zeros(1, 8, 8)
+    corner[0, 0, 0] = 1
+    scene = replace(scene, now=replace(scene.now, map=corner))
+    colours = np.asarray(thumbnail(np.zeros((64, 64, 3), np.uint8), scene)) / 0.55
+    low, high = (68, 1, 84), (253, 231, 37)  # the ends of viridis
+    assert colours[0, 0] == pytest.approx(high, abs=2) and colours[-1, -1] == pytest.approx(
+        low, abs=2
+    )
 
 
 def test_the_page_fetches_from_nowhere_else_limits_uploads_and_is_no_api(tmp_path, monkeypatch):
