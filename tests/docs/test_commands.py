@@ -53,8 +53,7 @@ WAYS = [  # the first that matches counts
     Way("aib interpret ", "--images 8 --subset 2 --workers 0", slow=True),
     Way("aib (export|view) ", slow=True),
     Way("aib view$", slow=True),
-    Way("aib models .*--image-size", "--width 0.0625"),
-    Way("aib models$", slow=True),
+    Way("aib models", slow=True),
     Way("aib (explain|report|data) "),
     Way("make |python "),
 ]

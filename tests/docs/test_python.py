@@ -43,7 +43,7 @@ GIVEN = {
     "README.md": lambda: {
         "backbone": Backbone(),
         "train_images": ImageSet.from_tensors(**pictures(32, 10)),
-        "test_images": ImageSet.from_tensors(**pictures(16, 10)),
+        "test_images": ImageSet.from_tensors(**pictures(4, 10)),
         "photo": photo(64, 48, seed=0).save("photo.jpg"),
     },
     "docs/data.md": lambda: pictures(256, 2),

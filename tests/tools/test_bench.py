@@ -58,6 +58,7 @@ def test_variants_take_turns_and_are_compared_with_eager():
     assert (onnx["median_ms"], onnx["ratio"]) == (pytest.approx(5), pytest.approx(2))
 
 
+@pytest.mark.slow
 def test_latency_measures_the_exported_file_and_explanations():
     pytest.importorskip("onnxruntime")
     pytest.importorskip("captum")
