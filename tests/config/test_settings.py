@@ -26,6 +26,7 @@ OTHER_OPTIONS = ModelOptions(
         ("epochs", 1.5), ("batch_size", 0), ("lr", float("nan")), ("beta", -1.0), ("ema", 1.0),
         ("holdout", 1.0), ("milestones", (5, 3)), ("milestones", (0, 3)), ("seed", -1),
         ("optimizer", "adam"), ("num_anchors", 1), ("profile", "ours"),
+        ("area", 0.0), ("area", 1.5), ("lambda_area", -1.0), ("map_stride", 4), ("budget", "all"),
     ],
 )  # fmt: skip
 def test_a_bad_value_is_named(name: str, value: object) -> None:
