@@ -1,40 +1,15 @@
 """The content of a run's page: the files that train, eval and interpret left in its folder."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
-from aib.config.settings import Settings
 from aib.data import has_split
-from aib.evaluation.error import Evaluation
-from aib.interpret.results import Study
 from aib.interpret.stored import is_of_repository, read_study, study_folder
 from aib.models.weights import CONFIG, read_config
+from aib.report.content import RunContent
 from aib.runs.files import read_metrics
 from aib.runs.run import Run
 from aib.system.files import quoted
-
-
-@dataclass(frozen=True)
-class RunContent:
-    """What is known of one run; a note names the command for what is missing."""
-
-    label: str
-    model: str
-    environment: dict[str, Any]  # of the training
-    settings: Settings | None
-    metrics: list[dict[str, Any]]  # rows of metrics.jsonl
-    evaluations: dict[str, Evaluation]
-    study: Study | None  # interpret.json
-    pictures: tuple[Path, ...] = ()  # that `aib interpret` drew
-    notes: tuple[str, ...] = ()
-
-    @property
-    def own_evaluation(self) -> Evaluation | None:
-        """On test images if they were evaluated, else on held-out ones."""
-        name = self.settings.own_evaluation(self.evaluations) if self.settings else None
-        return self.evaluations[name] if name else None
 
 
 def gather(run: Run) -> RunContent:

@@ -16,7 +16,7 @@ from aib.figures.table import NOTHING, Table, number, table_of
 from aib.interpret.measured import Information
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.report.charts import reliability_chart, training_charts
-from aib.report.gather import RunContent
+from aib.report.content import RunContent
 from aib.version import __version__
 
 CAPTIONS = {
