@@ -32,32 +32,35 @@ if TYPE_CHECKING:
     from aib.training.fit import fit
     from aib.training.warm_start import load_backbone
 
-# The same names for the interpreter, by module.
-_MODULES = {
-    "aib.models.networks.attachment": ["attach"],
-    "aib.models.attention": ["SpatialAttention"],
-    "aib.models.bottleneck": ["AIB"],
-    "aib.models.classifier": ["Classifier"],
-    "aib.evaluation.error": ["evaluate"],
-    "aib.models.explanation": ["Explanation"],
-    "aib.figures.overlay": ["overlay"],
-    "aib.interpret.maps": ["explain"],
-    "aib.models.latent": ["LinearHead", "VariationalHead"],
-    "aib.models.loss": ["aib_loss"],
-    "aib.config.options": ["ModelOptions"],
-    "aib.data.preprocessing": ["Preprocessing"],
-    "aib.runs.pretrained": ["from_pretrained"],
-    "aib.report.push": ["push_to_hub"],
-    "aib.models.quantize": ["AnchorQuantizer"],
-    "aib.models.registry": ["create_model", "list_models"],
-    "aib.config.settings": ["Settings"],
-    "aib.training.distill": ["distill"],
-    "aib.training.fit": ["fit"],
-    "aib.models.types": ["Attention", "Latent", "LossTerms", "Output"],
-    "aib.training.warm_start": ["load_backbone"],
+_LAZY = {  # the same names for the interpreter, with their modules
+    "AIB": "aib.models.bottleneck",
+    "AnchorQuantizer": "aib.models.quantize",
+    "Attention": "aib.models.types",
+    "Classifier": "aib.models.classifier",
+    "Explanation": "aib.models.explanation",
+    "Latent": "aib.models.types",
+    "LinearHead": "aib.models.latent",
+    "LossTerms": "aib.models.types",
+    "ModelOptions": "aib.config.options",
+    "Output": "aib.models.types",
+    "Preprocessing": "aib.data.preprocessing",
+    "Settings": "aib.config.settings",
+    "SpatialAttention": "aib.models.attention",
+    "VariationalHead": "aib.models.latent",
+    "aib_loss": "aib.models.loss",
+    "attach": "aib.models.networks.attachment",
+    "create_model": "aib.models.registry",
+    "distill": "aib.training.distill",
+    "evaluate": "aib.evaluation.error",
+    "explain": "aib.interpret.maps",
+    "fit": "aib.training.fit",
+    "from_pretrained": "aib.runs.pretrained",
+    "list_models": "aib.models.registry",
+    "load_backbone": "aib.training.warm_start",
+    "overlay": "aib.figures.overlay",
+    "push_to_hub": "aib.report.push",
 }
 _PACKAGES = ("data", "export", "interpret")  # as in aib.data.load(...)
-_LAZY = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AIB",

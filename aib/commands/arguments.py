@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -47,6 +48,13 @@ def parse_samples(text: str) -> tuple[int, int]:
     if match is None:
         raise AibError(f"samples are written SxM, such as 4x12, not {text!r}")
     return int(match[1]), int(match[2])
+
+
+def one_run(folder: Path | None, run: Path | None) -> Path | None:
+    """The run that a command names by its position or by --run; None without either."""
+    if folder is not None and run is not None:
+        raise AibError(f"{folder} and --run {run} are two runs, and this command takes one")
+    return folder or run
 
 
 def wide_console() -> Console:

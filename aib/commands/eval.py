@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.commands.arguments import parse_samples, print_json
+from aib.commands.arguments import one_run, parse_samples, print_json
 from aib.config.validation import Precision, check_seed
 from aib.errors import AibError
 
@@ -62,7 +62,7 @@ def eval_(
     from aib.training.train import open_teacher
 
     check_seed(seed)
-    if (chosen := folder or run) is None:
+    if (chosen := one_run(folder, run)) is None:
         raise AibError("name a run: aib eval RUN")
     opened = open_run(chosen, device, backbone)
     images = opened.images(data, split, root)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from aib.commands.arguments import print_json
+from aib.commands.arguments import one_run, print_json
 
 
 def export_(
@@ -35,7 +35,7 @@ def export_(
     from aib.runs.pretrained import find_model
     from aib.runs.run import open_run
 
-    opened = open_run(find_model(folder or run), "cpu", backbone)
+    opened = open_run(find_model(one_run(folder, run)), "cpu", backbone)
     data = opened.settings.data if opened.settings else None
     target = out or default_target(opened.output)
     exported = export(opened.model, target, data=data, checksum=opened.checksum)
@@ -47,8 +47,6 @@ def export_(
     print(f"  largest difference from PyTorch on {checked.images} images:")
     for name, difference in checked.differences.items():
         print(f"    {name:<16} {difference:.1e}")
-    times = f"{checked.milliseconds:.1f} ms, in PyTorch {checked.pytorch_milliseconds:.1f} ms"
-    print(f"  one image on this CPU: {times}")
     if checked.other_level:
         print(f"  {checked.other_level} positions midway between two levels took the other one")
 

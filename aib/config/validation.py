@@ -77,7 +77,8 @@ def check_seed(seed: int) -> None:
 
 def check_fields(record: Any) -> None:
     """Check every field of a dataclass against its annotation."""
-    for name, hint in _hints(type(record)).items():
+    kind: type = type(record)
+    for name, hint in _hints(kind).items():
         check(name, getattr(record, name), hint)
 
 
@@ -124,7 +125,7 @@ def _parse(kind: Any, value: Any, name: str) -> Any:
         except (TypeError, ValueError, ArithmeticError) as error:
             raise AibError(f"{name} cannot be read: {error}") from error
     elif is_dataclass(kind) and isinstance(value, dict):
-        hints = _hints(kind)
+        hints = _hints(kind)  # type: ignore[arg-type]  # mypy: a class has no hash
         given = {k: v for k, v in value.items() if k in hints}
         known = {k: _parse(hints[k], v, f"{name}.{k}".strip(".")) for k, v in given.items()}
         try:

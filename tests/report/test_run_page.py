@@ -16,7 +16,7 @@ from aib.report.gather import gather
 from aib.report.run_page import run_page
 from aib.runs.run import open_run
 from aib.system.files import write_json
-from tests.helpers import HtmlPage, make_run
+from tests.helpers import HtmlPage, make_run, small_model
 
 BINS = {"images": [2, 6], "accuracy": [0.5, 1.0], "confidence": [0.4, 0.9]}
 
@@ -187,6 +187,12 @@ def test_a_summary_has_percent_and_how_the_run_was_made(content):
     assert "<td>model</td><td>tiny_aib_qt</td>" in text  # of all settings
     for value, what in (("25.0%", "of each image is open"), ("7.5", "of 20 anchors in use")):
         assert f'<div class="value">{value}</div><div class="what">{what}' in text
+
+
+def test_a_saved_model_without_settings_has_a_page(tmp_path):
+    small_model().save_pretrained(tmp_path / "saved")
+    text = page_of(tmp_path / "saved")
+    assert "tiny_aib_qt" in text and text.count("not measured; run") == 2
 
 
 def test_names_are_escaped(tmp_path):
