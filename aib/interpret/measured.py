@@ -69,18 +69,9 @@ class Encoding:
         return "mask" if "mask" in self.probe else "centre"
 
 
-class _Ends(NamedTuple):
-    value: float
-    low: float
-    high: float
-
-
-def _ends_of(estimate: Estimate | None) -> _Ends:
-    """An estimate's numbers; where it was not measured all are 0."""
-    found = estimate or Estimate()
-    value = found.value or 0.0
-    ends = (value if end is None else end for end in (found.low, found.high))
-    return _Ends(value, *ends)
+def _value(estimate: Estimate | None) -> float:
+    """0 where it was not measured."""
+    return (estimate or Estimate()).value or 0.0
 
 
 class Followed(NamedTuple):
@@ -99,12 +90,12 @@ class Followed(NamedTuple):
 
         Of two classes, the one that is not B's is A's, so that chance is a half at most.
         """
-        return _ends_of(self.map).low > min(_ends_of(self.chance).value, 0.5) + MARGIN
+        return (self.map.low or 0.0) > min(_value(self.chance), 0.5) + MARGIN
 
     @property
     def not_the_pixels(self) -> bool:
         """Whether another class's map costs half of the decisions or more."""
-        return _ends_of(self.pixels).value <= _ends_of(self.foreign_map).value / 2
+        return _value(self.pixels) <= _value(self.foreign_map) / 2
 
 
 @dataclass(frozen=True)
@@ -148,10 +139,9 @@ class Transplant(FlatResults):
         And each step keeps its part of what the one before has above chance: the resampling, a
         foreign map of the same class, and one of another class.
         """
-        chance = _ends_of(self.chance).value
-        own, foreign, pixels = (
-            _ends_of(one).value - chance for one in (self.own_map, self.foreign_map, self.pixels)
-        )
+        chance = _value(self.chance)
+        steps = (self.own_map, self.foreign_map, self.pixels)
+        own, foreign, pixels = (_value(one) - chance for one in steps)
         return (
             self.measured
             and self.pairs >= self.skipped

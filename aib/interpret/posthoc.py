@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from aib.errors import AibError, missing_extra
-from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps
+from aib.interpret.metrics.checks import class_logits, resize_maps
 from aib.models.gaussian import widen
 from aib.models.modes import evaluating
 from aib.models.networks.grid import read_grid
@@ -44,7 +44,6 @@ def gradcam(model: Network, x: Tensor, layer: nn.Module | str, target: Target = 
         from captum.attr import LayerGradCam
     except ImportError as error:
         raise missing_extra("posthoc", "Grad-CAM needs captum") from error
-    check_batch(x)
     modules = (model,) if isinstance(model, nn.Module) else ()
     module = layer
     if not isinstance(module, nn.Module):

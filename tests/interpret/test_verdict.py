@@ -192,38 +192,13 @@ def test_two_classes_whose_map_is_followed_are_encoded():
     assert not transplanted(pixels=0.5, map=0.5, chance=0.5, foreign=0.5).encoded
 
 
-PLANTED = {
-    planted.Selector: ("faithful", "prefers its pixels to centre and random ones"),
-    planted.Encoder: ("encoding", "of the predictions follow the map and"),
-    planted.Constant: ("decorative", "the same map for every image"),
-    planted.Random: ("decorative", "less than 1 point"),
-}
-
-
-@pytest.mark.parametrize("kind", PLANTED)
-def test_planted_models_get_the_verdict_they_deserve(kind):
-    """In a complete study with an evaluator; only the probe is trained."""
-    plan = Plan({}, subset=60, evaluator=planted.evaluator())
-    found = study(kind(), planted.feed(300), plan)
-    name, reason = PLANTED[kind]
-    assert found.verdict.name == name and reason in found.verdict.text
-    assert found.evaluator.accuracy == 100
-    own = found.evaluator.maps["own"]
-    if kind is planted.Selector:
-        assert own.area.value == 100 and own.over_random.low > 10 and own.over_centre.low > 3
-    if kind is planted.Encoder:  # it decides by an argmax
-        assert own.over_random.high < 0
-        assert "Grad-CAM needs a layer" in found.notes[-1]
-        assert set(found.faithfulness) == {"own", "centre", "random"}
-
-
 def test_an_evaluator_that_guesses_does_not_judge():
     """A map that a trained one finds faithful is not blamed for it."""
     evaluator = planted.evaluator()
     torch.nn.init.zeros_(evaluator.head.weight)  # it names the first class
-    plan = Plan({}, subset=60, evaluator=evaluator, evaluator_name="runs/new")
+    plan = Plan({}, subset=20, evaluator=evaluator, evaluator_name="runs/new")
     with pytest.warns(AibWarning, match="runs/new cannot judge maps: .* whole images") as found:
-        results = study(planted.Selector(), planted.feed(300), plan)
+        results = study(planted.Selector(), planted.feed(120), plan)
     share = f"{results.evaluator.accuracy:.1f}%"
     assert share in str(found[0].message)
     assert results.verdict.name == "used"
@@ -244,7 +219,7 @@ def test_a_few_images_make_no_map_faithful(count, name):
     assert ("is not shown to find more evidence" in found.text) == (name == "used")
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_every_image_tells_whether_the_map_is_applied(precision):
     """Also where few images do, and none of the first batch."""
     images = planted.glyph_images(300)
@@ -265,11 +240,9 @@ def test_every_image_tells_whether_the_map_is_applied(precision):
         study(Rarely(), Batches(images, 100), plan, expensive=False)
 
 
-@pytest.mark.parametrize("kind", PLANTED)
-def test_planted_models_that_modulate_and_without_an_evaluator(kind):
-    found = study(kind(masked=False), planted.feed(300), Plan({}), expensive=False)
-    assert found.verdict.name == PLANTED[kind][0].replace("faithful", "used")
-    assert ("No evaluator was used" in found.verdict.text) == (kind is planted.Selector)
+def test_without_an_evaluator_an_honest_map_is_used():
+    found = study(planted.Selector(False), planted.feed(300), Plan({}), expensive=False)
+    assert found.verdict.name == "used" and "No evaluator was used" in found.verdict.text
 
 
 @pytest.mark.parametrize("another", [0.0, 0.8])
@@ -279,5 +252,8 @@ def test_five_points_above_guessing_are_enough_to_lose(accuracy, enough, another
     verdict = judge(replace(reliance(another=another), accuracy=accuracy), encoding())
     assert ("Guessing gives 10.0%" in verdict.text) != enough
     assert verdict.name == ("decorative" if enough and not another else "undecided")
+    same = encoding(variation=0.001)  # nearly one map for all images
+    verdict = judge(replace(reliance(another=another, masked=True), accuracy=accuracy), same)
+    assert verdict.name == ("decorative" if enough else "undecided")
     weakness = EvaluatorResults("run", 100 * accuracy, {}, 10.0).weakness
     assert (weakness is None) == enough

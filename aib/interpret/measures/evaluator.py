@@ -16,9 +16,9 @@ from torch import Tensor
 
 from aib.errors import AibWarning
 from aib.evaluation.intervals import Estimate, mean_estimates, ratio_interval
-from aib.figures.table import Table, table_of
+from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View, map_name, subset_size
-from aib.interpret.measured import EvaluatorResults, KeptCurve
+from aib.interpret.measured import KEPT, EvaluatorResults, KeptCurve
 from aib.interpret.metrics.columns import Columns
 from aib.interpret.metrics.faithfulness import ranked_pixels
 from aib.interpret.metrics.swap import guessing
@@ -26,7 +26,6 @@ from aib.interpret.results import Study
 from aib.models.modes import evaluating
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of the pixels that are kept
-KEPT_SHOWN = SHARES[1:4]  # where the table says how many predictions the evaluator gives, too
 TITLE = "Would another classifier decide the same from these pixels?"
 
 
@@ -97,7 +96,7 @@ class EvaluatorMeasure(Measure):
                 "run": label,
                 **{f"{100 * s:.0f}% kept": curve.accuracy[s].format() for s in SHARES},
                 "area": curve.area.format(),
-                **{_kept_name(s): curve.kept.get(s, Estimate()).format() for s in KEPT_SHOWN},
+                "kept at 10 / 20 / 30 %": _kept(curve),
                 "over random": (curve.over_random or Estimate()).format(to=" to ", sign="+"),
                 "over centre": (curve.over_centre or Estimate()).format(to=" to ", sign="+"),
             }
@@ -109,16 +108,17 @@ class EvaluatorMeasure(Measure):
             f"Accuracy of an evaluator, trained on random masks, with the map's best pixels and "
             f"noise elsewhere, on {subset_size(studies)} images. Area: under this curve, as a mean "
             "accuracy. Over: its difference to a control in points, paired by image. A map that "
-            "encodes the class in its shape gains nothing here. Predictions: of the model's own, "
-            "those that the evaluator gives from so many of the best pixels, relative to those "
-            "that it gives for whole images. Evaluator, with its accuracy on whole images: "
-            f"{', '.join(whole)}."
+            "encodes the class in its shape gains nothing here. Kept: of the model's predictions "
+            "that the evaluator gives for whole images, it gives so many from the best pixels. "
+            f"Evaluator, with its accuracy on whole images: {', '.join(whole)}."
         )
         return [table_of(TITLE, rows, note)]
 
 
-def _kept_name(share: float) -> str:
-    return f"predictions from {100 * share:.0f}% %"
+def _kept(curve: KeptCurve) -> str:
+    """The last one, which the verdict reads, with its interval."""
+    some = [number(curve.kept.get(share, Estimate()).value, 1) for share in (0.1, 0.2)]
+    return " / ".join([*some, curve.kept.get(KEPT, Estimate()).format()])
 
 
 def kept_shares(agrees: Tensor, whole: Tensor, *, seed: int = 0) -> dict[float, Estimate]:

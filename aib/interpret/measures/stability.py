@@ -99,7 +99,7 @@ class StabilityMeasure(Measure):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.columns = {name: Columns() for name in context.modifications}
+        self.of_modification = {name: Columns() for name in context.modifications}
 
     def update(self, view: View) -> None:
         """Decide on a batch under each modification, and compare the maps."""
@@ -113,12 +113,12 @@ class StabilityMeasure(Measure):
             }
             if before.map is not None and after.map is not None:
                 found |= compare_maps(before.map, after.map)
-            self.columns[name].add(**found)
+            self.of_modification[name].add(**found)
 
     def fields(self) -> dict[str, Any]:
         """`stability`, by modification."""
         found = {}
-        for name, columns in self.columns.items():
+        for name, columns in self.of_modification.items():
             compared = columns.whole()
             decided = compared.pop("correct"), compared.pop("consistent")
             found[name] = stability(*decided, compared, seed=self.context.seed)

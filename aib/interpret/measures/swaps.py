@@ -122,7 +122,7 @@ class SwapMeasure(Measure):
     def update_again(self, view: View) -> None:
         """Decide under the maps of partners."""
         if view.first == 0:  # at once: otherwise replacing the map would measure nothing
-            check_unchanged(self.swapping.stored()["changed"])
+            check_unchanged(self.swapping.stored["changed"])
         self.swapping.second(view.batch, view.x)
 
     def fields(self) -> dict[str, Any]:

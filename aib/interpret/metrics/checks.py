@@ -52,14 +52,6 @@ def class_logits(result: Any, count: int) -> Tensor:
     return logits
 
 
-def check_batch(x: Tensor) -> None:
-    """Check a classifier's input: [B,C,H,W], floating point."""
-    if x.ndim != 4 or x.numel() == 0:
-        raise AibError(f"x must have the shape [B,C,H,W] with no side 0, not {shape(x)}")
-    if not x.is_floating_point():
-        raise AibError(f"x must be floating point (normalised images), not {x.dtype}")
-
-
 def check_objects(objects: Tensor, count: int) -> None:
     """Check one mask per image: [B,H,W], bool or integers."""
     if objects.ndim != 3 or objects.numel() == 0 or len(objects) != count:

@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.interpret.metrics.checks import (
-    check_batch,
     check_finite,
     check_maps,
     class_logits,
@@ -72,7 +71,6 @@ def deletion_insertion(
 
 def ranked_pixels(x: Tensor, maps: Tensor, seed: int) -> Tensor:
     """Each pixel's rank [B,1,H,W] by the map of its image, 0 for the highest value."""
-    check_batch(x)
     check_maps(maps, len(x))
     check_finite(int(count_broken(maps)))
     return removal_order(resize_maps(maps, (x.shape[2], x.shape[3])), seed=seed)[:, None]

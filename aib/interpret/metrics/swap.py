@@ -7,6 +7,7 @@ the map shuffled in space, and under the maps of other images, chosen from all o
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -106,7 +107,6 @@ class Swapping:
     def __init__(self, predict: Predict, *, seed: int = 0, strange: bool = True) -> None:
         self.predict, self.seed, self.strange = predict, seed, strange
         self.parts, self.under = Columns(), Columns()  # of the first and of the second pass
-        self.whole: dict[str, Tensor] = {}
         self.num_classes = self.start = 0
 
     @torch.no_grad()
@@ -126,7 +126,7 @@ class Swapping:
     @torch.no_grad()
     def second(self, batch: Batch, x: Tensor) -> None:
         """Decide on the same batch under the replaced maps."""
-        maps = self.stored()["maps"]
+        maps = self.stored["maps"]
         here = slice(self.start, self.start + len(x))
         self.start = here.stop
         replacements = {
@@ -142,18 +142,21 @@ class Swapping:
             decided = self.predict(seen, replacement).argmax(dim=1)
             self.under.add(**{name: decided})
 
+    @cached_property
     def stored(self) -> dict[str, Tensor]:
-        """What the first pass stored, of all images; checked once."""
-        if not self.whole:
-            self.whole = self.parts.whole()
-            if len(self.whole["maps"]) < 2:
-                raise AibError("a map of another image needs at least 2 images, not 1")
-            self.partners = draw_partners(self.whole["index"], self.whole["own"], seed=self.seed)
-        return self.whole
+        """What the first pass stored, of all images."""
+        return self.parts.whole()
+
+    @cached_property
+    def partners(self) -> Partners:
+        """The images that lend their maps."""
+        if len(self.stored["maps"]) < 2:
+            raise AibError("a map of another image needs at least 2 images, not 1")
+        return draw_partners(self.stored["index"], self.stored["own"], seed=self.seed)
 
     def decisions(self) -> Decisions:
         """All decisions, after both passes."""
-        whole = self.stored()
+        whole = self.stored
         objects = whole.get("objects")
         return Decisions(
             labels=whole["labels"].cpu(),

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from aib.interpret import Study, judge
 from aib.interpret.measure import Context, run_measures
 from aib.interpret.measures import transplant
+from aib.interpret.measures.evaluator import EvaluatorMeasure
 from aib.interpret.measures.transplant import (
     TransplantMeasure,
     fits,
@@ -149,4 +150,10 @@ def test_a_whole_study_clears_an_honest_map_whose_place_tells_the_class():
     found = PLANTS["position by class"].study(0)
     assert found.encoding.probe["map"].value > 0.8, "the map alone tells the class"
     assert found.transplant.cleared and not found.transplant.encoded
+    own = found.evaluator.maps["own"]
+    assert own.area.value == 100 and own.over_random.low > 10 and own.over_centre.low > 3
+    assert {own.kept[share].value for share in (0.1, 0.2, 0.3)} == {100}
     assert found.verdict.name == "faithful"
+    [table] = EvaluatorMeasure.tables({"run": found})
+    shown = dict(zip(table.head, table.rows[0], strict=True))["kept at 10 / 20 / 30 %"]
+    assert shown.startswith("100.0 / 100.0 / 100.0 (")
