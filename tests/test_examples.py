@@ -41,7 +41,7 @@ def test_trusted_map_runs_to_a_verdict(tmp_path, monkeypatch, capsys):
     assert (names["epochs"], len(names["test"])) == (1, 48)
     assert f"{names['results'].verdict.name}\n" in capsys.readouterr().out
     assert names["results"].evaluator is not None and names["results"].localisation["own"]
-    assert {path.name for path in (tmp_path / "maps").glob("*.png")} == {"0.png", "0.mask.png"}
+    assert {path.name for path in (tmp_path / "maps").glob("*.png")} == {"0.png"}
     assert aib.from_pretrained("my_model").preprocessing.class_names == ("disc", "plus", "square")
 
 

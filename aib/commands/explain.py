@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from aib.commands.arguments import parse_samples, print_json
-from aib.config.validation import THRESHOLD, Method, check_seed
+from aib.config.validation import Method, check_seed
 from aib.errors import AibError
 from aib.system.files import quoted
 from aib.system.progress import progress_bar
@@ -26,7 +26,6 @@ def explain(
     run: Path | None = None,
     backbone: str | None = None,
     method: Method = "own",
-    threshold: float = THRESHOLD,
     out: Path | None = None,
     overwrite: bool = False,
     samples: str | None = None,
@@ -35,10 +34,8 @@ def explain(
     device: str | None = None,
     json: bool = False,
 ) -> None:
-    """Show where a model looks. Writes for each image a PNG (image, map over it, quantised levels,
-    uncertainty; of a masked model also what the classifier saw and the bits that the mask lets
-    through), the raw map as .npy, a mask (.mask.png) and a box where the map exceeds a threshold,
-    and a JSON that says how they were made.
+    """Show where a model looks. Writes three files for each image: a picture (PNG), the raw map
+    (.npy), and a record of the decision and how it was made (JSON).
 
     Example: aib explain cat.jpg holiday/ --run runs/cifar10 --out maps
 
@@ -47,7 +44,6 @@ def explain(
         run: a run, a saved model, hf:owner/name, or a packaged model by name (the default).
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         method: the model's own map, or Grad-CAM through captum.
-        threshold: where to cut the map for mask and box; all but masks are scaled to [0,1].
         out: a new or empty folder to write to; by default explanations, explanations-2, ...
         overwrite: write to a folder that is not empty, and replace files of the same names.
         samples: attention x latent samples, such as 4x12; by default as in evaluation, but one
@@ -72,7 +68,6 @@ def explain(
         "samples": parse_samples(samples) if samples else None,
         "deterministic": deterministic,
         "seed": seed,
-        "threshold": threshold,
     }
     files, folder = find_images(images), choose_folder(out, overwrite)
     opened = open_run(find_model(run), device, backbone)

@@ -55,7 +55,6 @@ Cache = Literal["auto", "memory", "none"]  # of decoded images
 Averaging = Literal["probabilities", "logits"]
 Budget = Literal["mean", "image"]  # of the area: for the mean over images, or for each image
 Method = Literal["own", "gradcam"]
-THRESHOLD = 0.5  # where `aib explain` cuts a map for its box and mask
 
 
 def check(name: str, value: object, hint: Any) -> None:

@@ -17,7 +17,6 @@ from torch import Tensor
 from aib.figures.overlay import MAP_COLORS, Array, color_table, colored, overlay
 from aib.system.files import write_whole
 
-Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels; the last two exclusive
 SIDE, GAP, BAR = 280, 16, 12  # pixels: longer side of a panel, between things, of a colour bar
 TILE, SPACE = 110, 3  # pixels: least width of a grid's tile, between two tiles
 TEXT, GREY = "black", "#666666"
@@ -50,9 +49,9 @@ def distinct_names(names: Iterable[str]) -> list[str]:
     distinct = []
     for name in names:
         candidate, number = name, 2
-        while taken & (stems := {candidate, f"{candidate}.mask"}):
+        while candidate in taken:
             candidate, number = f"{name}-{number}", number + 1
-        taken |= stems
+        taken.add(candidate)
         distinct.append(candidate)
     return distinct
 
@@ -87,12 +86,13 @@ class Panel(NamedTuple):
     values: Array
     ends: tuple[float, float] | None = None  # None: no colour bar
     colors: str = MAP_COLORS
-    box: Box | None = None  # drawn over it
 
 
-def draw_row(panels: Sequence[Panel], frame: Box, *, title: str, subtitle: str = "") -> Image.Image:
-    """Draw panels side by side. `frame` is where they lie in the coordinates of their boxes."""
-    cells = [draw_panel(panel, frame) for panel in panels]
+def draw_row(
+    panels: Sequence[Panel], shape: Sequence[int], *, title: str, subtitle: str = ""
+) -> Image.Image:
+    """Draw panels side by side, each with the proportions of a picture of this shape [H,W,...]."""
+    cells = [draw_panel(panel, shape) for panel in panels]
     texts = [_draw_text(title, 18, bold=True), _draw_text(subtitle, 12, color=GREY)]
     width = max(sum(c.width + GAP for c in cells) - GAP, *(text.width for text in texts))
     depth = max(cell.height for cell in cells)
@@ -108,22 +108,15 @@ def draw_row(panels: Sequence[Panel], frame: Box, *, title: str, subtitle: str =
     return picture
 
 
-def draw_panel(panel: Panel, frame: Box) -> Image.Image:
+def draw_panel(panel: Panel, shape: Sequence[int]) -> Image.Image:
     """Draw a panel below its title, with its colour bar to the right."""
-    left, top, right, bottom = frame
-    scale = SIDE / max(right - left, bottom - top)
-    width, height = (max(1, round(scale * side)) for side in (right - left, bottom - top))
+    scale = SIDE / max(shape[:2])
+    height, width = (max(1, round(scale * side)) for side in shape[:2])
     values = panel.values
     low, high = panel.ends or (0.0, 1.0)
     if values.ndim == 2:
         values = colored((values.astype(float) - low) / max(high - low, 1e-9), panel.colors)
     tile = _resized(values, (width, height))
-    if panel.box is not None:
-        x, y = width / (right - left), height / (bottom - top)
-        x0, y0, x1, y1 = panel.box
-        first = (x0 - left) * x, (y0 - top) * y
-        last = max((x1 - left) * x - 1, first[0]), max((y1 - top) * y - 1, first[1])
-        ImageDraw.Draw(tile).rectangle((first, last), outline="crimson", width=3)
     text = _draw_text(panel.title, 14)
     ends = [_draw_text(f"{end:.3g}", 11) for end in (high, low) if panel.ends is not None]
     beside = GAP // 2 + BAR + 4 + max(end.width for end in ends) if ends else 0

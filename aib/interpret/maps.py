@@ -12,28 +12,22 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from aib.config.validation import THRESHOLD, Fraction, Method, check, check_decided
+from aib.config.validation import Method, check, check_decided
 from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.figures.overlay import Array
-from aib.figures.picture import Box, image_tile
-from aib.figures.scale import enlarge
-from aib.interpret.metrics.components import largest_component_boxes
-from aib.interpret.metrics.similarity import scaled_maps
+from aib.figures.picture import image_tile
 from aib.interpret.posthoc import gradcam_layer, gradcam_maps, has_captum
 from aib.models.classifier import Classifier, check_model, model_name
-from aib.models.explanation import Explanation, Region
+from aib.models.explanation import Explanation
 from aib.models.modes import evaluating, seeded_evaluation
 from aib.system.environment import environment
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
-Frame = tuple[tuple[int, int], Box]
-Frames = Sequence[Frame]
 NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"
 SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn with
 
@@ -46,7 +40,6 @@ def explain(
     samples: tuple[int, int] | None = None,
     deterministic: bool = False,
     seed: int = 0,
-    threshold: float = THRESHOLD,
 ) -> Explanation:
     """Decide on an image, or a batch of them, and show the map behind the decision.
 
@@ -56,14 +49,10 @@ def explain(
     model's own map, or "gradcam"; "auto" takes Grad-CAM where the model has no map. The noise comes
     from `seed`, so that the same call gives the same explanation. `samples` are (S, M), by default
     as many as in evaluation; a masked model without a latent makes one deterministic pass.
-
-    `regions` are where the map exceeds `threshold`: the mask of a masked model as it is, any other
-    map scaled to [0,1].
     """
     check("method", method, Literal["auto", Method])
-    check("threshold", threshold, Fraction)
     check_model(model, "explain")
-    x, images, frames = _read(model, source)
+    x, images = _read(model, source)
     found = explain_batch(
         model, x, method=method, samples=samples, deterministic=deterministic, seed=seed
     )
@@ -74,8 +63,6 @@ def explain(
     return replace(
         found,
         images=images,
-        regions=_regions(found, frames, threshold),
-        threshold=threshold,
         paths=tuple(_paths(source)),
         made_with={
             "model": model_name(model),
@@ -92,24 +79,6 @@ def _paths(source: Any) -> list[Path]:
     if not all(isinstance(one, str | Path) for one in sources):
         return []
     return [Path(one) for one in sources]
-
-
-def _regions(found: Explanation, frames: Frames, threshold: float) -> tuple[Region, ...]:
-    """Where the map exceeds the threshold, each in the pixels of its picture.
-
-    Every pixel takes the value of the input pixel that its centre lies in.
-    """
-    maps = found.attention
-    assert maps is not None
-    scores = maps if found.mask is not None else scaled_maps(maps, found.size)
-    regions = []
-    for inside, ((width, height), part) in zip(scores > threshold, frames, strict=True):
-        left, top, right, bottom = part
-        seen = enlarge(inside[None], (bottom - top, right - left))[0]
-        mask = F.pad(seen, (left, width - right, top, height - bottom))
-        x0, y0, x1, y1 = largest_component_boxes(mask[None])[0].tolist()
-        regions.append(Region(mask.numpy(), (x0, y0, x1, y1) if x1 > x0 else None, part))
-    return tuple(regions)
 
 
 def explain_batch(
@@ -163,11 +132,8 @@ def own_maps(model: nn.Module, x: Tensor) -> Tensor:
     return maps
 
 
-def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Frames]:
-    """A source as normalised images [B,3,S,S] on the model's device, as pictures, and their frames.
-
-    A frame is the original's width and height, and the part of it that the model sees.
-    """
+def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...]]:
+    """A source as normalised images [B,3,S,S] on the model's device, and as pictures."""
     policy, device = model.preprocessing, next(model.parameters()).device
     photographs: list[Any] = _paths(source) or [source]
     if isinstance(source, Tensor):
@@ -176,30 +142,25 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Fr
             found = list(source.shape)
             raise AibError(f"images must be [B,3,H,W] with B at least 1, or [3,H,W], not {found}")
         if batch.dtype != torch.uint8:
-            height, width = batch.shape[2:]
-            frames = [((width, height), (0, 0, width, height))] * len(batch)
             tiles = tuple(image_tile(image) for image in policy.to_pixels(batch))
-            return batch.to(device), tiles, frames
+            return batch.to(device), tiles
         photographs = list(batch)
     read = [_read_photograph(policy, one) for one in photographs]
-    x = policy.normalise(torch.stack([pixels for pixels, _, _ in read]).to(device))
-    return x, tuple(shown for _, shown, _ in read), [frame for _, _, frame in read]
+    x = policy.normalise(torch.stack([pixels for pixels, _ in read]).to(device))
+    return x, tuple(picture for _, picture in read)
 
 
-def _read_photograph(policy: Preprocessing, source: Any) -> tuple[Tensor, Array, Frame]:
-    """The pixels [3,S,S] that the model sees, the picture to draw, and its frame."""
+def _read_photograph(policy: Preprocessing, source: Any) -> tuple[Tensor, Array]:
+    """The pixels [3,S,S] that the model sees, and the picture to draw."""
     image = to_image(source)
-    size = width, height = image.size
-    part = (0, 0, width, height)
     pixels = to_tensor(resized(image, policy.image_size, policy.resize))
     if policy.resize == "crop":
-        left, top, right, bottom = map(int, centre_square(width, height))
-        part = (left, top, right, bottom)
-        image = image.crop(part)
+        left, top, right, bottom = map(int, centre_square(*image.size))
+        image = image.crop((left, top, right, bottom))
     if max(image.size) > SHOWN_SIDE:
         image = image.copy()  # `thumbnail` works in place
         image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
-    return pixels, np.asarray(image), (size, part)
+    return pixels, np.asarray(image)
 
 
 def energy_passed(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
@@ -15,7 +14,6 @@ from torch import Tensor
 from aib.errors import AibError
 from aib.figures.overlay import SIGMA_COLORS, Array, kept, overlay
 from aib.figures.picture import (
-    Box,
     Panel,
     distinct_names,
     draw_row,
@@ -36,17 +34,8 @@ BEST = 3  # classes that the picture names
 SEEN = "seen by the classifier\n(the dark part was noise)"
 PER_IMAGE = (
     "probabilities", "map", "sigma", "level_indices", "kl_bits", "energy_passed", "images", "paths",
-    "mask", "seen", "bits", "regions",
+    "mask", "seen", "bits",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Region:
-    """Where the map exceeds the threshold, in pixels of the original picture."""
-
-    mask: Array  # bool [H,W]
-    box: Box | None  # of the largest connected component; None for an empty mask
-    part: Box  # the part of the picture that the model saw
 
 
 @dataclass(frozen=True)
@@ -79,8 +68,6 @@ class Explanation:
 
     images: tuple[Array, ...] = ()  # uint8 [H,W,3] each, cropped as the model saw them
     paths: tuple[Path, ...] = ()  # the files that the images were read from, if any
-    regions: tuple[Region, ...] = ()
-    threshold: float | None = None  # of the regions
     made_with: dict[str, Any] = field(default_factory=dict)  # model, preprocessing, versions
 
     def __len__(self) -> int:
@@ -180,11 +167,6 @@ class Explanation:
             return CLOSED
         return "unsure: it may show none of the classes" if bool(self.unsure[image]) else ""
 
-    @property
-    def cut(self) -> str:
-        """The condition that the regions fulfil."""
-        return f"map > {self.threshold:g}" + ("" if self.mask is not None else " of its range")
-
     def cpu(self) -> Self:
         """The same with every tensor on the CPU, maps in float32."""
         return replace(self, **{k: _to_cpu(v) for k, v in vars(self).items()})
@@ -206,17 +188,16 @@ class Explanation:
         subtitle: str = "",
         overwrite: bool = False,
     ) -> list[Path]:
-        """Write picture, raw map, mask and record of each image; returns the pictures' paths.
+        """Write picture, raw map and record of each image; returns the pictures' paths.
 
-        NAME.npy is the raw map [h,w], of a masked model its mask; NAME.mask.png is 255 where it
-        exceeds the threshold. Without `names` they are those of the image files. An existing
-        picture is an error unless `overwrite`.
+        NAME.npy is the raw map [h,w], of a masked model its mask. Without `names` they are those
+        of the image files. An existing picture is an error unless `overwrite`.
         """
         stems = [path.stem for path in self.paths] or ["image"] * len(self)
         names = names or distinct_names(stems)
         if len(set(names)) != len(self):
             raise AibError(f"save needs {len(self)} different names, not {list(names)}")
-        if self.shown_map is None or not self.images or not self.regions:
+        if self.shown_map is None or not self.images:
             raise AibError("saving needs images and maps: use aib.explain(model, source)")
         pictures = [Path(folder) / f"{name}.png" for name in names]
         if not overwrite and (existing := [path for path in pictures if path.exists()]):
@@ -231,8 +212,6 @@ def _write(one: Explanation, picture: Path, subtitle: str) -> None:
     assert one.shown_map is not None
     save_image(draw(one, subtitle=subtitle), picture)
     save_array(one.shown_map[0].numpy(), picture.with_name(f"{picture.stem}.npy"))
-    region = Image.fromarray(one.regions[0].mask.astype(np.uint8) * 255)
-    save_image(region, picture.with_name(f"{picture.stem}.mask.png"))
     values = finite(record(one) | one.made_with)
     write_json(picture.with_name(f"{picture.stem}.json"), values)
 
@@ -244,9 +223,7 @@ def draw(explanation: Explanation, image: int = 0, subtitle: str = "") -> Image.
     title = ", ".join(filter(None, [best, one.certainty()]))
     lines = [f"or {', '.join(others)}", *filter(None, [subtitle])]
     row = panels(one)
-    height, width = one.images[0].shape[:2]
-    frame = one.regions[0].part if one.regions else (0, 0, width, height)
-    return draw_row(row, frame, title=title, subtitle="\n".join(lines))
+    return draw_row(row, one.images[0].shape, title=title, subtitle="\n".join(lines))
 
 
 def panels(explanation: Explanation, image: int = 0, *, opacity: float = OPACITY) -> list[Panel]:
@@ -255,8 +232,7 @@ def panels(explanation: Explanation, image: int = 0, *, opacity: float = OPACITY
     map = one.shown_map
     if map is None or not one.images:
         raise AibError("a picture needs the image and a map: use aib.explain(model, source)")
-    box = one.regions[0].box if one.regions else None
-    row = [Panel("image" + (f"\n(box: {one.cut})" if box else ""), one.images[0], box=box)]
+    row = [Panel("image", one.images[0])]
     if one.mask is not None:
         row.append(Panel(SEEN, kept(magnified(one.images[0]), one.mask[0])))
     low, high = limits(map) if one.mask is None else (0.0, 1.0)  # a mask is a share
@@ -264,7 +240,7 @@ def panels(explanation: Explanation, image: int = 0, *, opacity: float = OPACITY
     name = "mask" if one.mask is not None else f"{name} map"
     scaled = (map[0] - low) / max(high - low, FLAT)
     over = overlay(magnified(one.images[0]), scaled, alpha=opacity, scale=False)
-    row.append(Panel(name, over, (low, high), box=box))
+    row.append(Panel(name, over, (low, high)))
     if one.level_indices is not None and one.anchors is not None:
         used, count = one.level_indices.unique().numel(), len(one.anchors)
         values = one.level_indices[0].numpy()
@@ -277,7 +253,7 @@ def panels(explanation: Explanation, image: int = 0, *, opacity: float = OPACITY
 def record(explanation: Explanation, image: int = 0) -> dict[str, Any]:
     """How one image was explained, in plain JSON types."""
     one = explanation[image].cpu()
-    [region], map, top = one.regions, one.shown_map, one.top(0)
+    map, top = one.shown_map, one.top(0)
     assert map is not None
     pixels = hashlib.sha256(one.images[0].tobytes()).hexdigest()
     values: dict[str, Any] = {
@@ -295,11 +271,6 @@ def record(explanation: Explanation, image: int = 0) -> dict[str, Any]:
         "seed": one.seed,
         "map_size": list(map.shape[1:]),
         "map_range": list(limits(map)),
-        "threshold": one.threshold,
-        "cut": one.cut,
-        "box": region.box and list(region.box),
-        "image_size": list(region.mask.shape[::-1]),
-        "seen_part": list(region.part),
     }
     if one.mask is not None and one.bits is not None:
         values |= {"mask_bits": float(one.bits.sum()), "area": float(one.mask.mean())}

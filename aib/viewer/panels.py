@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from aib.figures.overlay import Array
-from aib.figures.picture import Box, Panel, draw_panel, limits, magnified
+from aib.figures.picture import Panel, draw_panel, limits, magnified
 from aib.figures.scale import FLAT
 from aib.interpret.verdict import StoredVerdict
 from aib.models.explanation import Explanation, panels
@@ -47,12 +47,12 @@ def maps(picture: Array, explanation: Explanation, opacity: float) -> list[Tile]
         return []
     large = magnified(picture)
     row = panels(replace(explanation, images=(large,)), opacity=opacity)[1:]
-    return tiles(row, (0, 0, large.shape[1], large.shape[0]))
+    return tiles(row, large.shape)
 
 
-def tiles(row: Sequence[Panel], frame: Box = (0, 0, 1, 1)) -> list[Tile]:
+def tiles(row: Sequence[Panel], shape: Sequence[int] = (1, 1)) -> list[Tile]:
     """Panels as drawn by `aib explain`, with their titles as alternative texts."""
-    return [(draw_panel(panel, frame), panel.title) for panel in row]
+    return [(draw_panel(panel, shape), panel.title) for panel in row]
 
 
 def change_text(before: Explanation, now: Explanation) -> str:

@@ -5,26 +5,18 @@ from aib.figures.overlay import color_table
 from aib.figures.picture import SIDE, Panel, draw_mosaic, draw_row
 
 ANY = ("long " * 40, "$x_{1", "two\nlines", "\udcff", "σ · 猫", "\0")  # names come from folders
-CRIMSON = (220, 20, 60)
-FRAME = (100, 0, 240, 70)  # drawn twice as large: 280 x 140
+SHAPE = (70, 140, 3)  # drawn twice as large: 280 x 140
 GREEN = np.full((7, 14, 3), (0, 200, 0), np.uint8)
 
 
 def drawn(*panels, title="", **options):
-    return np.asarray(draw_row(panels, FRAME, title=title, **options)).astype(int)
+    return np.asarray(draw_row(panels, SHAPE, title=title, **options)).astype(int)
 
 
 def where(picture, color):
     """The rows and columns of a colour: the first and the last of each."""
     ys, xs = (picture == color).all(-1).nonzero()
     return ys.min(), ys.max(), xs.min(), xs.max()
-
-
-def test_a_box_is_drawn_where_it_lies_in_the_image():
-    top, _, left, _ = where(drawn(Panel("", GREEN)), GREEN[0, 0])
-    picture = drawn(Panel("", GREEN, box=(110, 10, 200, 60)))
-    assert where(picture, GREEN[0, 0]) == (top, top + 139, left, left + SIDE - 1)
-    assert where(picture, CRIMSON) == (top + 20, top + 119, left + 20, left + 199)
 
 
 @pytest.mark.parametrize("ends", [(0.0, 4.0), (2.0, 2.0)])

@@ -28,7 +28,7 @@ DATA = (
 ).split()
 VALUES: dict[str, list[str]] = {
     **dict.fromkeys("batch_size images subset port max_megabytes".split(), INTEGERS),
-    **dict.fromkeys("threshold max_megapixels".split(), FLOATS),
+    **dict.fromkeys("max_megapixels".split(), FLOATS),
     **dict.fromkeys("root run resume init backbone".split(), PATHS),
     **dict.fromkeys("data foreign".split(), DATA),
     **dict.fromkeys("device accelerator".split(), "cpu cuda cuda:9 cuda:-1 mps meta xla".split()),
@@ -74,7 +74,7 @@ COMMANDS = {
     " ".join([*CHEAP, "--out", "out"]): f"{SETTINGS} out resume list unknown",
     "eval run": "run data split root samples deterministic average batch_size precision device "
     "workers seed json",
-    f"explain {PNG} --run run": "run method expected threshold samples deterministic seed device",
+    f"explain {PNG} --run run": "run method expected samples deterministic seed device",
     "interpret run --quick --images 4": "data split root foreign images subset samples seed "
     "batch_size device json",
     "report run": "run backbone out",

@@ -42,23 +42,6 @@ def connected_components(foreground: Tensor) -> Components:
     return Components(boxes[first], pixels[first], image[first])
 
 
-def largest_component_boxes(foreground: Tensor) -> Tensor:
-    """Box of the largest component of each binary image: bool [P,H,W] to int64 [P,4].
-
-    The largest component has the most pixels; of equally large ones it is the first in raster
-    order. An image without foreground has the box (0, 0, 0, 0).
-    """
-    found = connected_components(foreground)
-    n = len(found.pixels)
-    boxes = found.boxes.new_zeros(len(foreground), 4)
-    if n == 0:
-        return boxes
-    # One number orders components by size, then from the first to the last.
-    key = found.pixels * n + torch.arange(n - 1, -1, -1, device=boxes.device)
-    best = torch.zeros_like(boxes[:, 0]).scatter_reduce_(0, found.image, key, "amax")  # [P]
-    return torch.where(best[:, None] > 0, found.boxes[n - 1 - best % n], boxes)
-
-
 def _touching(starts: Tensor, ends: Tensor, stride: int) -> tuple[Tensor, Tensor]:
     """Every pair of runs (a, b) with b in the row below a, sharing an edge or a corner."""
     # The runs below that touch [start, end) are those with end' >= start and start' <= end.

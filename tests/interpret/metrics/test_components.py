@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 import torch
 
-from aib.interpret.metrics.components import connected_components, largest_component_boxes
+from aib.interpret.metrics.components import connected_components
 
 SPIRAL = """
 #######
@@ -47,19 +47,11 @@ def box(component: Iterable[tuple[int, int]]) -> list[int]:
     return [min(columns), min(rows), max(columns) + 1, max(rows) + 1]
 
 
-def flood_fill(image: torch.Tensor) -> list[int]:
-    """The box of the largest component; the first one found if several are."""
-    found = flood_fills(image)
-    return box(max(found, key=len)) if found else [0, 0, 0, 0]
-
-
 @pytest.mark.parametrize("size", [(1, 1), (1, 9), (9, 1), (7, 12)])
-def test_random_images_have_the_box_that_a_flood_fill_finds(size):
+def test_random_images_have_the_components_that_a_flood_fill_finds(size):
     generator = torch.Generator().manual_seed(0)
     share = torch.linspace(0, 1, 60)[:, None, None]
     images = torch.rand(60, *size, generator=generator) < share
-    expected = [flood_fill(image) for image in images]
-    assert largest_component_boxes(images).tolist() == expected
     every = [
         (box(part), len(part), i) for i, image in enumerate(images) for part in flood_fills(image)
     ]
@@ -69,16 +61,9 @@ def test_random_images_have_the_box_that_a_flood_fill_finds(size):
 
 def test_a_spiral_is_one_component_and_corners_connect():
     spiral = picture(SPIRAL)
-    assert flood_fill(spiral) == [0, 0, 7, 8]
     diagonal = torch.eye(7, dtype=torch.bool)[[0, 1, 2, 3, 4, 5, 6, 6]]
     diagonal[7] = False
     full, empty = torch.ones_like(spiral), torch.zeros_like(spiral)
-    boxes = largest_component_boxes(torch.stack([full, spiral, empty, diagonal, full]))
-    assert boxes.tolist() == [
-        [0, 0, 7, 8], [0, 0, 7, 8], [0, 0, 0, 0], [0, 0, 7, 7], [0, 0, 7, 8],
-    ]  # fmt: skip
-
-
-def test_of_equally_large_components_the_first_counts():
-    image = picture("##... ....# ....#")
-    assert largest_component_boxes(image[None]).tolist() == [[0, 0, 2, 1]]
+    found = connected_components(torch.stack([full, spiral, empty, diagonal, full]))
+    assert found.boxes.tolist() == [[0, 0, 7, 8], [0, 0, 7, 8], [0, 0, 7, 7], [0, 0, 7, 8]]
+    assert found.image.tolist() == [0, 1, 3, 4]
