@@ -231,6 +231,8 @@ class Located(FlatResults):
     max_box_acc_at: dict[float, Estimate] = field(default_factory=dict)  # by IoU
     pxap: Estimate | None = None  # this and those below need masks; boxes are not enough
     mask_iou: Estimate | None = None
+    max_f: Estimate | None = None
+    mae: Estimate | None = None
 
 
 @dataclass(frozen=True)

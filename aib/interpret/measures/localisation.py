@@ -117,6 +117,8 @@ def _thresholded(found: list[tuple[dict[str, str], Located]], subset: str) -> Ta
             "at IoU 0.5 %": _percent(one.max_box_acc_at.get(0.5)),
             "PxAP %": _percent(one.pxap),
             "mask IoU %": _percent(one.mask_iou),
+            "max F %": _percent(one.max_f),
+            "MAE": (one.mae or Estimate()).format(3),
         }
         for of, one in found
         if one.max_box_acc or one.pxap
@@ -124,8 +126,9 @@ def _thresholded(found: list[tuple[dict[str, str], Located]], subset: str) -> Ta
     note = (
         f"On {subset} images; maps scaled to their own range and cut at a threshold. MaxBoxAccV2: "
         "share of images in which the box of any component fits the object's, averaged over three "
-        "IoUs. PxAP: area under the precision-recall curve of all pixels. As published, the "
-        "threshold is the best one on these same images."
+        "IoUs. PxAP: area under the precision-recall curve of all pixels. F: with beta^2 = 0.3. "
+        "MAE: mean absolute error of the scaled map. As published, the threshold is the best one "
+        "on these same images."
     )
     return without_empty_columns(table_of("Which box, which pixels?", rows, note))
 

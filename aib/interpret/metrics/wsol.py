@@ -9,6 +9,8 @@ Right" (CVPR 2020, github.com/clovaai/wsolevaluation): maps at the size of the i
   averaged over the three.
 - PxAP: area under the precision-recall curve of {score >= threshold} over the pixels of all images.
 - Mask IoU: mean over images of the IoU of {score >= threshold} and the mask, at the best threshold.
+- Of salient object detection: the maximal F-measure (beta^2 = 0.3), likewise a mean over images at
+  the best threshold; and the mean absolute error, |score - mask| averaged over the pixels.
 
 Their code differs in some details: a component is measured by the area of its contour, scores are
 rounded to 8 bits and enlarged bicubically, and both sides of a box count as inside.
@@ -26,6 +28,7 @@ from aib.interpret.metrics.similarity import scaled_maps
 
 STEPS = 100  # thresholds in [0, 1)
 IOUS = (0.3, 0.5, 0.7)
+BETA2 = 0.3  # weight of recall in the F-measure, as published
 _CHUNK = 2**24  # pixels of all thresholds whose components are found at once
 
 
@@ -40,6 +43,9 @@ def cut_maps(
     tables = {"ious": box_ious(scores, object_boxes(objects) if boxes is None else boxes)}
     if outlines:
         tables["inside"], tables["outside"] = score_histograms(scores, objects)
+        inside, counted = object_and_counted(objects)
+        wrong = (scores.double() - inside.double()).abs() * counted
+        tables["mae"] = wrong.sum((1, 2)) / counted.sum((1, 2))  # NaN where nothing counts
     return {name: table.float() for name, table in tables.items()}
 
 
@@ -56,18 +62,20 @@ def cut_estimates(tables: Mapping[str, Tensor], *, seed: int = 0) -> dict[str, E
     columns = {"max_box_acc": _at(correct, best)}
     columns |= {f"at {iou:g}": _at([v], [c]) for iou, v, c in zip(IOUS, correct, best, strict=True)}
     if "inside" in tables:
-        of_masks = _mask_ious(tables)
-        columns["mask_iou"] = _at([of_masks], [_best(of_masks)])
+        for name, of_masks in _mask_scores(tables).items():
+            columns[name] = _at([of_masks], [_best(of_masks)])
+        columns["mae"] = tables["mae"]
     found = defined_means(columns, seed=seed)
     return found | ({"pxap": _pxap(tables, seed)} if "inside" in tables else {})
 
 
-def _mask_ious(tables: Mapping[str, Tensor]) -> Tensor:
-    """[N,STEPS+1]; NaN without an object."""
+def _mask_scores(tables: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """IoU and F-measure, [N,STEPS+1] each; NaN without an object."""
     found, wrong = (_at_least(tables[name]) for name in ("inside", "outside"))
     # At threshold 0 everything is found, so found[:, 0] are all object pixels.
     pixels = found[:, :1].masked_fill(found[:, :1] == 0, torch.nan)
-    return found / (pixels + wrong)
+    f = (1 + BETA2) * found / (BETA2 * pixels + found + wrong)
+    return {"mask_iou": found / (pixels + wrong), "max_f": f}
 
 
 def _pxap(tables: Mapping[str, Tensor], seed: int) -> Estimate:

@@ -1,4 +1,4 @@
-"""MaxBoxAccV2, PxAP and mask IoU, against loops in plain Python."""
+"""MaxBoxAccV2, PxAP, mask IoU, F-measure and MAE, against loops in plain Python."""
 
 import pytest
 import torch
@@ -67,6 +67,22 @@ def slow_mask_ious(one: torch.Tensor, mask: torch.Tensor, cuts=(*CUTS, 1.0)) -> 
     return ious
 
 
+def slow_f(one: torch.Tensor, mask: torch.Tensor) -> list[float]:
+    """From precision and recall, at each threshold."""
+    values, pairs = [], scored(one, mask)
+    for cut in (*CUTS, 1.0):
+        right = [y for score, y in pairs if score >= cut]
+        precision, recall = sum(right) / max(len(right), 1), sum(right) / sum(y for _, y in pairs)
+        both = 0.3 * precision + recall
+        values.append(1.3 * precision * recall / both if both else 0.0)
+    return values
+
+
+def slow_mae(one: torch.Tensor, mask: torch.Tensor) -> float:
+    pairs = scored(one, mask)
+    return sum(abs(score - y) for score, y in pairs) / len(pairs)
+
+
 def slow_pxap(maps: torch.Tensor, objects: torch.Tensor) -> float:
     """Precision times the recall gained at each threshold, from the highest to the lowest."""
     everything = [
@@ -101,7 +117,11 @@ def test_every_score_is_that_of_plain_loops():
     mean = [sum(column) / len(masked) for column in zip(*masked, strict=True)]
     assert found.mask_iou.value == pytest.approx(max(mean))
     assert found.pxap.value == pytest.approx(slow_pxap(maps, objects))
-    for name in ("max_box_acc", "mask_iou", "pxap"):
+    curves = [slow_f(one, mask) for one, mask in zip(maps, objects, strict=True)]
+    assert found.max_f.value == pytest.approx(max(map(sum, zip(*curves, strict=True))) / 12)
+    errors = [slow_mae(one, mask) for one, mask in zip(maps, objects, strict=True)]
+    assert found.mae.value == pytest.approx(sum(errors) / 12)
+    for name in ("max_box_acc", "mask_iou", "pxap", "max_f", "mae"):
         one = getattr(found, name)
         assert one.low < one.value < one.high
 
@@ -130,7 +150,7 @@ def test_a_flat_map_has_no_box_and_all_pixels():
     flat.update(torch.full((1, 3, 3), 0.7), mask)
     found = flat.compute()
     assert found.max_box_acc.value == 0
-    assert found.pxap.value == found.mask_iou.value == 20 / 64
+    assert found.pxap.value == found.mask_iou.value == found.mae.value == 20 / 64
 
 
 def test_boxes_beyond_the_image_are_clipped_and_the_best_of_several_counts():
@@ -163,7 +183,7 @@ def test_images_without_an_object_are_counted_and_left_out():
     objects[0] = 0
     all_.update(maps, objects)
     assert all_.compute().max_box_acc.undefined == 1
-    for name in ("max_box_acc", "pxap", "mask_iou"):
+    for name in ("max_box_acc", "pxap", "mask_iou", "max_f"):
         found, expected = (getattr(one.compute(), name) for one in (all_, some))
         assert found.value == pytest.approx(expected.value)
 
@@ -191,4 +211,4 @@ def test_filled_boxes_have_no_scores_of_masks():
     metric = Localisation(outlines=False)
     metric.update(maps, objects)
     found = metric.compute()
-    assert found.max_box_acc is not None and found.pxap is found.mask_iou is None
+    assert found.max_box_acc is not None and found.pxap is found.max_f is found.mae is None
