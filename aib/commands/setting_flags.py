@@ -13,23 +13,23 @@ import tyro
 
 from aib.commands.arguments import CONFIG
 from aib.config.options import ModelOptions
-from aib.config.own_images import SMALL, WARM
+from aib.config.own_images import OWN, SMALL
 from aib.config.settings import Settings, setting_types
 
 GROUPS = {
     "data": ("data", "root", "holdout", "cache", "workers"),
     "model": (
         "model", "at", "pretrained", "backbone", "init",
-        "freeze", "evaluator", "width", "dropout", "latent_dim", "head_norm", "pool_size",
-        "num_anchors", "modulation", "profile",
+        "freeze", "freeze_norm", "evaluator", "width", "dropout", "latent_dim", "head_norm",
+        "pool_size", "num_anchors", "modulation", "profile",
     ),
     "mask": ("masked", "area", "budget", "lambda_area", "noise_std", "propose", "map_stride"),
     "objective": (
         "teacher", "distill", "beta", "beta_warmup", "lambda_q", "lambda_c", "label_smoothing",
     ),
     "optimisation": (
-        "epochs", "batch_size", "accumulate", "optimizer", "lr", "lr_backbone", "momentum",
-        "weight_decay", "clip", "schedule", "milestones", "gamma", "warmup", "ema",
+        "head_epochs", "epochs", "batch_size", "accumulate", "optimizer", "lr", "lr_backbone",
+        "momentum", "weight_decay", "clip", "schedule", "milestones", "gamma", "warmup", "ema",
         "ema_batch_norm", "revive_anchors", "seed",
     ),
     "augmentation": ("augment", "cutout", "trivial_augment", "alternate_flip"),
@@ -61,7 +61,7 @@ def _with_settings(options: type) -> type:
     """The dataclass of a command's options, with a group of flags for each group of settings."""
     helps = describe_fields(Settings) | describe_fields(ModelOptions)
     types = setting_types()
-    defaults, *own = (vars(s) | vars(s.options) for s in (Settings(), WARM, SMALL))
+    defaults, *own = (vars(s) | vars(s.options) for s in (Settings(), OWN, SMALL))
     groups: list[Any] = []
     for group, names in GROUPS.items():
         flags = []

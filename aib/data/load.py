@@ -96,7 +96,12 @@ def is_own(name: str) -> bool:
     return name.startswith("folder:")
 
 
-def at_most(name: str, image_size: int) -> tuple[str, int]:
+def count_images(name: str) -> int:
+    """How many training images a folder has, with unreadable ones."""
+    return folder.count_images(parse_name(name)[1])
+
+
+def with_size(name: str, image_size: int) -> tuple[str, int]:
     """The name of a folder with images of this size, unless it names one; and the size."""
     options = parse_name(name)[2]
     if "image_size" in options:

@@ -18,6 +18,7 @@ from aib.models.masked import Masked
 from aib.models.weights import weights_sha256
 from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.folder import RunFolder
+from aib.training.head import train_head
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Fitted, Loop
 from aib.training.progress import Reporter, make_reporter
@@ -112,11 +113,17 @@ def run_training(
         if run is not None:
             opened = run.opened(model, about, held_out=recorded, resume=resume)
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
-        loop = Loop(model, images, s, held_out, run, report, fabric, teacher)
+        seconds, state = 0.0, None
+        if run is not None and resume:
+            state = run.load()
+            model.pretrained_names = frozenset(state["pretrained_names"])
+        elif s.head_epochs:
+            seconds = train_head(model, images, s, fabric, report)
+        loop = Loop(model, images, s, held_out, run, report, fabric, teacher, seconds)
         if test is not None:
             loop.test_images = len(test)
-        if resume:
-            loop.restore()
+        if state is not None:
+            loop.restore(state)
         with SignalCatcher() as stop:
             fitted = loop.train(stop)
         if missed := missed_area(model, s, fitted.last.get("area")):

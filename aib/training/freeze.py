@@ -5,16 +5,18 @@ from collections.abc import Iterator
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from aib.config.settings import Settings
 from aib.errors import AibError
+from aib.models.classifier import Classifier
 from aib.models.networks.layers import find_layer
 
 
 class FrozenLayers:
-    """The layers of these names: no gradient, and BatchNorm in evaluation mode."""
+    """The layers that the settings name: no gradient, and BatchNorm in evaluation mode."""
 
-    def __init__(self, model: nn.Module, names: tuple[str, ...]):
-        self.norms = list(norms_in(model, names))
-        inside = [p for name in names for p in find_layer(model, name).parameters()]
+    def __init__(self, model: Classifier, s: Settings):
+        self.norms = frozen_norms(model, s)
+        inside = [p for name in s.freeze for p in find_layer(model, name).parameters()]
         self.parameters = [p for p in inside if p.requires_grad]
         for parameter in self.parameters:
             parameter.requires_grad_(False)
@@ -31,6 +33,14 @@ class FrozenLayers:
         """Let the parameters be trained again."""
         for parameter in self.parameters:
             parameter.requires_grad_(True)
+
+
+def frozen_norms(model: Classifier, s: Settings) -> list[_NormBase]:
+    """The BatchNorm layers that keep their statistics."""
+    kept: set[nn.Module] = set(norms_in(model, s.freeze))
+    if s.freeze_norm:
+        kept |= {model.get_submodule(n.rpartition(".")[0]) for n in model.pretrained_names}
+    return [norm for norm in norms_in(model) if norm in kept]
 
 
 def norms_in(model: nn.Module, names: tuple[str, ...] = ("",)) -> Iterator[_NormBase]:

@@ -56,7 +56,7 @@ def training_batches(data: ImageSet, s: Settings, fabric: Fabric) -> Batches:
     return Batches(
         data,
         s.batch_size // (fabric.world_size * s.accumulate),
-        train=True,
+        train=s.epochs > 0,  # without epochs nothing is decoded
         device=fabric.device,
         seed=s.seed,
         rank=fabric.global_rank,
@@ -84,6 +84,7 @@ class Loop:
         report: Reporter | None = None,
         fabric: Fabric | None = None,
         teacher: "Teacher | None" = None,
+        seconds: float = 0.0,
     ):
         s = self.settings = settings
         fabric = fabric or start_fabric(s)
@@ -104,10 +105,11 @@ class Loop:
         self.batches = training_batches(data, s, fabric)
         self.steps_per_epoch = len(self.batches) // s.accumulate
         count = self.batches.num_images
-        if self.steps_per_epoch == 0:
+        if s.epochs and self.steps_per_epoch == 0:
             raise AibError(f"{count} training images are fewer than one batch of {s.batch_size}")
         self.total_steps = s.epochs * self.steps_per_epoch
-        if left_out := count - self.steps_per_epoch * s.batch_size:
+        left_out = count - self.steps_per_epoch * s.batch_size
+        if s.epochs and left_out:
             self.report.message(
                 f"{left_out:,} of {count:,} training images are left out of each epoch, as every "
                 f"batch has {s.batch_size}"
@@ -117,7 +119,7 @@ class Loop:
         self.sums = MetricSums(fabric.device)
         self.step = 0
         self.logged_step = 0  # metrics are summed since then
-        self.seconds = 0.0  # of training until the checkpoint that was restored
+        self.seconds = seconds  # of training before: of the head, or until a restored checkpoint
         self.began = time.monotonic()  # `train` sets it anew, earlier by `seconds`
         self.step_pace: Pace | None = None  # without the first log interval, which is slower
         self.image_pace = Pace()  # of evaluations
@@ -298,10 +300,9 @@ class Loop:
         self.run.save(progress | self.take_step.state_dict())
         self.save_time = time.monotonic()
 
-    def restore(self) -> None:
-        """Load the run's checkpoint and remove later rows of metrics."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from the run's checkpoint and remove later rows of metrics."""
         assert self.run is not None
-        state = self.run.load()
         try:
             self.take_step.load_state_dict(state)
             self.sums.sums.copy_(state["sums"])
@@ -316,7 +317,6 @@ class Loop:
             raise AibError(
                 f"{self.run.checkpoint} does not fit this run: {first_line(error)}"
             ) from error
-        self.take_step.set_rates(max(0, self.step - 1))
         if self.fabric.is_global_zero:
             rows = self.run.truncate_metrics(self.step)
             self.last = next((row for row in reversed(rows) if "total" in row), {})

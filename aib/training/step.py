@@ -20,7 +20,7 @@ from aib.models.masked import CLOSED, Masked
 from aib.models.modes import autocast
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
-from aib.training.freeze import FrozenLayers
+from aib.training.freeze import FrozenLayers, frozen_norms
 from aib.training.metrics import MEANS, average_over_ranks, not_finite
 from aib.training.optim import (
     area_at,
@@ -83,6 +83,12 @@ def budget_of(model: Classifier, s: Settings) -> Budget:
     return s.budget or ("image" if small else "mean")
 
 
+def has_trained_map(model: Classifier) -> bool:
+    """Whether the map comes from trained weights: its area then needs no ramp."""
+    parts = {name for name, _ in model.named_parameters() if name.startswith("propose.")}
+    return bool(parts) and parts <= model.pretrained_names
+
+
 def smooth_labels(y: Tensor, num_classes: int, share: float) -> Tensor:
     """Move this share of each label to all classes alike: indices [B] to probabilities [B,C]."""
     if not share:
@@ -135,7 +141,7 @@ class TrainingStep:
             fabric.device, memory_format=self.memory_format
         )
         self.average = WeightAverage(self.model, s.ema) if s.ema else None
-        self.frozen = FrozenLayers(self.model, s.freeze)
+        self.frozen = FrozenLayers(self.model, s)
         if teacher is not None:
             teacher.to(memory_format=self.memory_format)  # type: ignore[call-overload]
         objective: nn.Module = Objective(self.model, s, teacher)
@@ -149,6 +155,7 @@ class TrainingStep:
         self.area = torch.ones((), device=fabric.device)
         self.before = torch.zeros(2, device=fabric.device)
         self.budget = float(self.model.recipe.get("area", 1.0))  # of a masked model's map
+        self.ramp = not has_trained_map(self.model)
         # The learning rate of each group, for a captured step.
         count = len(optimizer.param_groups) if capture else 0
         self.rates = [torch.zeros((), device=fabric.device) for _ in range(count)]
@@ -179,7 +186,7 @@ class TrainingStep:
             group["lr"] = self.rates[i].fill_(mine) if self.rates else mine
         self.beta.fill_(beta_at(self.settings, step, self.steps_per_epoch))
         total_steps = self.settings.epochs * self.steps_per_epoch
-        self.area.fill_(area_at(self.budget, step, total_steps))
+        self.area.fill_(area_at(self.budget, step, total_steps) if self.ramp else self.budget)
 
     def finish(self) -> Classifier:
         """The trained model. Call it once, after the frozen layers are released."""
@@ -229,7 +236,8 @@ class TrainingStep:
         s = self.settings
         images = (x.contiguous(memory_format=self.memory_format) for x, _ in islice(batches, count))
         with autocast(self.fabric.device, s.precision):
-            estimate_batch_norm(self.final_model, images, s.freeze, self.fabric.global_rank)
+            kept = frozen_norms(self.final_model, s)
+            estimate_batch_norm(self.final_model, images, kept, self.fabric.global_rank)
 
     def revive_anchors(self) -> int:
         """Move unused anchors, reset their optimizer state and return their number."""
@@ -254,6 +262,7 @@ class TrainingStep:
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint holds of model, optimizer and average."""
         return {
+            "pretrained_names": sorted(self.model.pretrained_names),  # they have rates of their own
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "average": self.average.model.state_dict() if self.average else None,

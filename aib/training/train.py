@@ -49,7 +49,6 @@ from aib.training.warm_start import (
     is_backbone,
     load_backbone,
     load_trained,
-    mark_pretrained,
 )
 
 
@@ -233,14 +232,13 @@ def build_model(
         own, model.preprocessing = model.preprocessing, data.preprocessing
         if own.mean != Preprocessing.mean:  # a family's own statistics come before the data's
             model.preprocessing = replace(data.preprocessing, mean=own.mean, std=own.std)
-    if teacher is not None and s.init is None:  # to resume, for the names of what is loaded
-        loaded = teacher.start(model)
-        (report or Reporter()).message(f"{s.teacher}: {loaded}")
-    if resume:
-        if s.init is not None and is_backbone(s.init):
-            mark_pretrained(model)
-    elif s.init is not None and not own_weights(s):
-        load_init(model, s.init, report or Reporter())
+    if resume or own_weights(s):
+        return model
+    report = report or Reporter()
+    if s.init is not None:
+        load_init(model, s.init, report)
+    elif teacher is not None:
+        report.message(f"{s.teacher}: {teacher.start(model)}")
     return model
 
 

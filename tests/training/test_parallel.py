@@ -48,7 +48,7 @@ def train_on(devices: int) -> dict:
             patch.setattr(module, "noise_or_sample", zero_noise)
         patch.setattr(RunFolder, "write_weights", slow_write)
         model = attached()
-        changed = {"log_every": 2, "ema": 0.9, "clip": 1.0}
+        changed = {"log_every": 2, "ema": 0.9, "clip": 1.0, "head_epochs": 2}
         run = "run" if devices > 1 else None
         fitted = fit(model, image_set(), replace(SMALL, devices=devices, **changed), run=run)
     assert run is None or Path(run, WEIGHTS).is_file()  # in every process

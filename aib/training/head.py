@@ -1,0 +1,95 @@
+"""A new head for trained layers, trained alone on embeddings that are computed once.
+
+While the other layers do not change, an image has the same embedding in every epoch: one pass over
+the images is enough, without noise and augmentation.
+"""
+
+import time
+
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor
+
+from aib.config.settings import Settings
+from aib.data import Batches, ImageSet
+from aib.errors import AibError
+from aib.evaluation.error import default_batch
+from aib.models.classifier import Classifier, model_name
+from aib.models.latent import LinearHead, VariationalHead
+from aib.models.loss import aib_loss
+from aib.models.modes import autocast, seeded_evaluation
+from aib.models.types import Output
+from aib.training.progress import Reporter
+from aib.training.step import seed_step
+
+RATE = 5e-3  # of AdamW, with a cosine
+BATCH = 32
+DECAY = 0.01
+
+
+def train_head(
+    model: Classifier, data: ImageSet, s: Settings, fabric: Fabric, report: Reporter
+) -> float:
+    """Train the model's head for `s.head_epochs` epochs; return the seconds.
+
+    The first process trains, the others take its weights.
+    """
+    began, head = time.monotonic(), getattr(model, "head", None)
+    if not isinstance(head, LinearHead | VariationalHead):
+        raise AibError(f"the head of {model_name(model)} cannot be trained alone: --head-epochs 0")
+    model.to(fabric.device)
+    if fabric.is_global_zero:
+        embeddings, labels = embed(model, data, s, fabric, report)
+        error = fit_head(model, embeddings, labels, s)
+        report.message(f"head: {error:.2f}% error on {len(labels):,} training images")
+    head.load_state_dict(fabric.broadcast(head.state_dict()))
+    return time.monotonic() - began
+
+
+def embed(
+    model: Classifier, data: ImageSet, s: Settings, fabric: Fabric, report: Reporter
+) -> tuple[Tensor, Tensor]:
+    """What the head receives of each image, [N,d], in deterministic passes; and the labels [N]."""
+    size = default_batch(fabric.device, data.preprocessing.image_size, samples=1)
+    batches = Batches(data, size, device=fabric.device, workers=s.workers)
+    received: list[Tensor] = []
+    labels: list[Tensor] = []
+    hook = model.head.register_forward_pre_hook(lambda _, inputs: received.append(inputs[0]))
+    with (
+        hook,
+        seeded_evaluation(model),
+        autocast(fabric.device, s.precision),
+        report.task("embedding", len(data)) as tick,
+    ):
+        for x, y in batches.epoch(0):
+            model(x, deterministic=True)
+            labels.append(y)
+            tick("embedding", len(y))
+    return torch.cat(received).float(), torch.cat(labels)
+
+
+def fit_head(model: Classifier, embeddings: Tensor, labels: Tensor, s: Settings) -> float:
+    """Train the head on embeddings; return its training error in the last epoch, in percent."""
+    head = model.head
+    assert isinstance(head, LinearHead | VariationalHead)
+    optimizer = torch.optim.AdamW(head.parameters(), RATE, weight_decay=DECAY)
+    batch = min(BATCH, len(labels))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
+        optimizer, s.head_epochs * (len(labels) // batch)
+    )
+    head.train()
+    wrong = count = 0
+    for epoch in range(s.head_epochs):
+        seed_step(s.seed, epoch, -1, 0)
+        order = torch.randperm(len(labels), device=labels.device)
+        wrong = count = 0
+        for rows in order[: len(order) - len(order) % batch].split(batch):
+            latent, logits = head(embeddings[rows], (1, 1), False, None)
+            out = Output(logits, latent=latent)
+            aib_loss(out, labels[rows], s.beta, profile=model.profile).total.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            wrong += int((out.logits.argmax(-1) != labels[rows]).sum())
+            count += len(rows)
+    return 100 * wrong / count
