@@ -13,7 +13,7 @@ import tyro
 
 from aib.commands.arguments import CONFIG
 from aib.config.options import ModelOptions
-from aib.config.own_images import OWN, SMALL
+from aib.config.own_images import OWN
 from aib.config.settings import Settings, setting_types
 
 GROUPS = {
@@ -30,7 +30,7 @@ GROUPS = {
     "optimisation": (
         "head_epochs", "epochs", "batch_size", "accumulate", "optimizer", "lr", "lr_backbone",
         "momentum", "weight_decay", "clip", "schedule", "milestones", "gamma", "warmup", "ema",
-        "ema_batch_norm", "revive_anchors", "seed",
+        "ema_batch_norm", "seed",
     ),
     "augmentation": ("augment", "cutout", "trivial_augment", "alternate_flip"),
     "hardware": (
@@ -61,13 +61,12 @@ def _with_settings(options: type) -> type:
     """The dataclass of a command's options, with a group of flags for each group of settings."""
     helps = describe_fields(Settings) | describe_fields(ModelOptions)
     types = setting_types()
-    defaults, *own = (vars(s) | vars(s.options) for s in (Settings(), OWN, SMALL))
+    defaults, own = (vars(s) | vars(s.options) for s in (Settings(), OWN))
     groups: list[Any] = []
     for group, names in GROUPS.items():
         flags = []
         for name in names:
-            depends = any(one[name] != defaults[name] for one in own)
-            hint = "[*]" if depends else _default(defaults[name])
+            hint = "[*]" if own[name] != defaults[name] else _default(defaults[name])
             kind = types[name]
             about = tyro.conf.arg(help=helps[name], help_behavior_hint=hint, metavar=_metavar(kind))
             flags.append((name, Annotated[kind, about], kind is not bool and defaults[name]))

@@ -14,7 +14,7 @@ from aib.commands.arguments import run_name, wide_console
 from aib.commands.eval import print_evaluation
 from aib.commands.setting_flags import parse_settings
 from aib.config.options import is_library_name
-from aib.config.own_images import SMALL, SMALLEST, own_images
+from aib.config.own_images import own_images
 from aib.config.presets import DISTILLED, PRESETS, Preset, get_preset
 from aib.config.settings import Settings
 from aib.errors import AibError
@@ -117,13 +117,10 @@ def own_settings(given: dict[str, Any]) -> Settings:
 
     folder = find_model(None)
     config = read_config(folder / CONFIG)
-    data, size = with_size(given["data"], config["preprocessing"]["image_size"])
-    given = given | {"data": data}
-    if size < SMALLEST:
-        s = SMALL.updated(**given)
-    else:
-        gpu = given.get("accelerator") != "cpu" and is_available()
-        s = own_images(folder.name, config["model"], count_images(data), gpu, given)
+    data = with_size(given["data"], config["preprocessing"]["image_size"])
+    gpu = given.get("accelerator") != "cpu" and is_available()
+    changes = given | {"data": data}
+    s = own_images(folder.name, config["model"], count_images(data), gpu, changes)
     start_from = f" --init {quoted(s.init)}" if s.init else ""
     print(f"no --model given: --model {s.model}{start_from} --data {quoted(s.data)}")
     return s

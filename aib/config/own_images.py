@@ -3,7 +3,6 @@
 from typing import Any
 
 from aib.config.options import OPTION_NAMES
-from aib.config.presets import TINY
 from aib.config.settings import Settings
 
 # From a packaged model: a new head, trained on cached features. This is all for a heavy network; a
@@ -24,23 +23,6 @@ OWN = Settings(
     channels_last=True,
 )
 FEW = 100  # fewer photographs get batches of 4
-
-# For smaller images, from random weights and with a map of 16 x 16. Folders are small: beta rises
-# over half of the training, else the KL closes the latent first. Length and proposal were chosen on
-# two folders of 600 images, shapes and four classes of CIFAR-10, by images set aside from training.
-SMALL = TINY.updated(
-    model="tiny_aib_masked",
-    propose="twice",
-    epochs=60,
-    batch_size=16,
-    optimizer="adamw",
-    lr=4e-3,
-    weight_decay=0.01,
-    beta_warmup=30.0,
-    evaluate_every=5,
-    seed=0,
-)
-SMALLEST = 112  # pixels for which a packaged model is of use
 
 
 def own_images(

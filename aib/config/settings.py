@@ -117,8 +117,6 @@ class Settings:
     """Layers that are not trained."""
     freeze_norm: bool = False
     """Keep the statistics of pretrained BatchNorm."""
-    revive_anchors: bool = False
-    """Move unused anchors to the most used one."""
 
     # --- data
     holdout: Fraction = 0.0

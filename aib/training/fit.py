@@ -4,7 +4,7 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lightning.fabric import Fabric
 from torch.utils.data import Dataset
@@ -23,9 +23,7 @@ from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Fitted, Loop
 from aib.training.progress import Reporter, make_reporter
 from aib.training.step import budget_of
-
-if TYPE_CHECKING:
-    from aib.training.teacher import Teacher
+from aib.training.teacher import Teacher
 
 AREA_MARGIN = 0.05  # between the masks' mean area at the end and its budget
 Data = ImageSet | Dataset | tuple[Any, Any] | str
@@ -43,7 +41,7 @@ def fit(
     resume: bool = False,
     progress: bool = True,
     report: Reporter | None = None,
-    teacher: "Teacher | None" = None,
+    teacher: Teacher | None = None,
 ) -> Fitted:
     """Train `model` on `data` and return it with its last metrics.
 
@@ -98,7 +96,7 @@ def run_training(
     *,
     recorded: Collection[str | int] | None = None,
     resume: bool = False,
-    teacher: "Teacher | None" = None,
+    teacher: Teacher | None = None,
 ) -> Fitted:
     """Train in each of the processes, with everything prepared.
 
@@ -120,8 +118,6 @@ def run_training(
         elif s.head_epochs:
             seconds = train_head(model, images, s, fabric, report)
         loop = Loop(model, images, s, held_out, run, report, fabric, teacher, seconds)
-        if test is not None:
-            loop.test_images = len(test)
         if state is not None:
             loop.restore(state)
         with SignalCatcher() as stop:

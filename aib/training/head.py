@@ -22,8 +22,8 @@ from aib.models.types import Output
 from aib.training.progress import Reporter
 from aib.training.step import seed_step
 
-RATE = 5e-3  # of AdamW, with a cosine
-BATCH = 32
+# On photographs of eight birds, batches of 32, mirrored copies and more epochs were no better.
+RATE = 5e-3  # of AdamW, with a cosine; one step per epoch, on all images
 DECAY = 0.01
 
 
@@ -69,27 +69,18 @@ def embed(
 
 
 def fit_head(model: Classifier, embeddings: Tensor, labels: Tensor, s: Settings) -> float:
-    """Train the head on embeddings; return its training error in the last epoch, in percent."""
-    head = model.head
-    assert isinstance(head, LinearHead | VariationalHead)
-    optimizer = torch.optim.AdamW(head.parameters(), RATE, weight_decay=DECAY)
-    batch = min(BATCH, len(labels))
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
-        optimizer, s.head_epochs * (len(labels) // batch)
-    )
-    head.train()
-    wrong = count = 0
+    """Train the head on all embeddings at once; return the training error in percent."""
+    optimizer = torch.optim.AdamW(model.head.parameters(), RATE, weight_decay=DECAY)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, s.head_epochs)
+    model.head.train()
+    wrong = labels
     for epoch in range(s.head_epochs):
         seed_step(s.seed, epoch, -1, 0)
-        order = torch.randperm(len(labels), device=labels.device)
-        wrong = count = 0
-        for rows in order[: len(order) - len(order) % batch].split(batch):
-            latent, logits = head(embeddings[rows], (1, 1), False, None)
-            out = Output(logits, latent=latent)
-            aib_loss(out, labels[rows], s.beta, profile=model.profile).total.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            schedule.step()
-            wrong += int((out.logits.argmax(-1) != labels[rows]).sum())
-            count += len(rows)
-    return 100 * wrong / count
+        latent, logits = model.head(embeddings, (1, 1), False, None)
+        out = Output(logits, latent=latent)
+        aib_loss(out, labels, s.beta, profile=model.profile).total.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+        wrong = out.logits.argmax(-1) != labels
+    return 100 * wrong.float().mean().item()

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,11 +24,9 @@ from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
-from aib.training.progress import Pace, Reporter
+from aib.training.progress import Reporter
 from aib.training.step import TrainingStep
-
-if TYPE_CHECKING:
-    from aib.training.teacher import Teacher
+from aib.training.teacher import Teacher
 
 FEW_STEPS = 200  # fewer leave BatchNorm's running statistics near their initial values
 
@@ -43,12 +41,6 @@ class Fitted:
     last: dict[str, Any]  # the last row of metrics
     validation: Evaluation | None = None  # of the held-out images, at the end
     test: Evaluation | None = None
-
-
-def evaluate_by(s: Settings, model: Classifier, data: ImageSet, **options: Any) -> Evaluation:
-    """`evaluate` on the machine that the settings describe."""
-    machine: dict[str, Any] = {"channels_last": s.channels_last, "workers": s.workers}
-    return evaluate(model, data, precision=s.precision, **machine, **options)
 
 
 def training_batches(data: ImageSet, s: Settings, fabric: Fabric) -> Batches:
@@ -83,7 +75,7 @@ class Loop:
         run: RunFolder | None = None,
         report: Reporter | None = None,
         fabric: Fabric | None = None,
-        teacher: "Teacher | None" = None,
+        teacher: Teacher | None = None,
         seconds: float = 0.0,
     ):
         s = self.settings = settings
@@ -104,16 +96,10 @@ class Loop:
         self.hosts = dist.new_group(backend="gloo") if fabric.world_size > 1 else None
         self.batches = training_batches(data, s, fabric)
         self.steps_per_epoch = len(self.batches) // s.accumulate
-        count = self.batches.num_images
         if s.epochs and self.steps_per_epoch == 0:
+            count = self.batches.num_images
             raise AibError(f"{count} training images are fewer than one batch of {s.batch_size}")
         self.total_steps = s.epochs * self.steps_per_epoch
-        left_out = count - self.steps_per_epoch * s.batch_size
-        if s.epochs and left_out:
-            self.report.message(
-                f"{left_out:,} of {count:,} training images are left out of each epoch, as every "
-                f"batch has {s.batch_size}"
-            )
         self.take_step = TrainingStep(model, s, fabric, self.steps_per_epoch, teacher)
         self.quantizer = self.take_step.model.quantizer
         self.sums = MetricSums(fabric.device)
@@ -121,9 +107,6 @@ class Loop:
         self.logged_step = 0  # metrics are summed since then
         self.seconds = seconds  # of training before: of the head, or until a restored checkpoint
         self.began = time.monotonic()  # `train` sets it anew, earlier by `seconds`
-        self.step_pace: Pace | None = None  # without the first log interval, which is slower
-        self.image_pace = Pace()  # of evaluations
-        self.test_images = 0  # to evaluate after the training
         self.last: dict[str, Any] = {}  # the last row of metrics
         self.last_validation: Evaluation | None = None
         self.calibration: Calibration | None = None  # fitted on the held-out images
@@ -179,33 +162,12 @@ class Loop:
 
     def evaluate(self, model: Classifier, data: ImageSet, **options: Any) -> Evaluation:
         """Evaluate with a progress bar."""
-        total, began = len(data), time.monotonic()
         if self.step == self.total_steps:
-            self.report.message(f"evaluating {total:,} {describe_split(data.split)} images")
-        with self.report.task("evaluating", total) as tick:
-            evaluation = evaluate_by(self.settings, model, data, tick=tick, **options)
-        self.image_pace.add(total, time.monotonic() - began)
-        return evaluation
-
-    def is_evaluated(self, epoch: int) -> bool:
-        """Whether the held-out images are evaluated after this epoch."""
+            self.report.message(f"evaluating {len(data):,} {describe_split(data.split)} images")
         s = self.settings
-        return epoch == s.epochs - 1 or (epoch + 1) % s.evaluate_every == 0
-
-    def estimate_left(self, epoch: int, seconds_per_step: float) -> float:
-        """The seconds that the remaining steps and evaluations will take."""
-        s, model = self.settings, self.take_step.model
-        images = self.test_images
-        if self.validation is not None:
-            due = sum(map(self.is_evaluated, range(epoch, s.epochs)))
-            images += due * len(self.validation)
-        if self.image_pace.count:
-            per_image = self.image_pace.mean
-        else:  # a step takes as long as three forward passes, with frozen layers as one
-            forward = seconds_per_step * self.fabric.world_size / s.batch_size
-            passes = model.eval_samples[0] if model.is_random else 1
-            per_image = passes * (forward if s.freeze else forward / 3)
-        return (self.total_steps - self.step) * seconds_per_step + images * per_image
+        machine: dict[str, Any] = {"channels_last": s.channels_last, "workers": s.workers}
+        with self.report.task("evaluating", len(data)) as tick:
+            return evaluate(model, data, precision=s.precision, tick=tick, **machine, **options)
 
     def log_metrics(self, epoch: int) -> None:
         """Log the mean metrics since the last time; raise if any was not finite."""
@@ -228,12 +190,7 @@ class Loop:
         interval = max(1e-9, now - self.log_time)
         row["images_per_second"] = images / interval
         row["seconds"] = now - self.began
-        left = None
-        if self.step_pace is None:
-            self.step_pace = Pace()
-        else:
-            self.step_pace.add(steps, interval)
-            left = self.estimate_left(epoch, self.step_pace.mean)
+        left = (self.total_steps - self.step) * interval / steps
         self.logged_step, self.log_time = self.step, now
         self.log(row)
         shown = {"profile": self.take_step.model.profile, "seconds_left": left}
@@ -241,11 +198,11 @@ class Loop:
         self.last = row
 
     def end_epoch(self, epoch: int) -> None:
-        """Validate if due, log the anchors and revive unused ones."""
+        """Validate if due; log the anchors."""
         s = self.settings
         row: dict[str, Any] = {"step": self.step, "epoch": epoch}
         last = epoch == s.epochs - 1
-        due = self.is_evaluated(epoch)
+        due = last or (epoch + 1) % s.evaluate_every == 0
         few_steps = last and self.total_steps < FEW_STEPS
         if (due and s.ema_batch_norm and (last or self.validation is not None)) or few_steps:
             count = s.ema_batch_norm or len(self.batches)
@@ -258,8 +215,6 @@ class Loop:
         if self.quantizer is not None:
             row["anchors"] = self.quantizer.anchors.tolist()
             row["usage"] = self.quantizer.usage.tolist()
-        if s.revive_anchors and not last:  # what was evaluated is what is saved
-            row["revived"] = self.take_step.revive_anchors()
         if len(row) > 2:
             self.log(row)
         self.log_time = time.monotonic()  # the next rate should not count this

@@ -22,13 +22,7 @@ from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers, frozen_norms
 from aib.training.metrics import MEANS, average_over_ranks, not_finite
-from aib.training.optim import (
-    area_at,
-    beta_at,
-    learning_rate,
-    load_optimizer_state,
-    make_optimizer,
-)
+from aib.training.optim import area_at, beta_at, learning_rate, load_optimizer_state, make_optimizer
 
 AREA = MEANS.index("area")
 
@@ -238,18 +232,6 @@ class TrainingStep:
         with autocast(self.fabric.device, s.precision):
             kept = frozen_norms(self.final_model, s)
             estimate_batch_norm(self.final_model, images, kept, self.fabric.global_rank)
-
-    def revive_anchors(self) -> int:
-        """Move unused anchors, reset their optimizer state and return their number."""
-        quantizer = self.model.quantizer
-        if quantizer is None or not quantizer.anchors.requires_grad:
-            return 0
-        moved = quantizer.revive_unused()
-        if moved:
-            for state in self.optimizer.optimizer.state.get(quantizer.anchors, {}).values():
-                if isinstance(state, Tensor):
-                    state.zero_()  # in place: a captured step uses this memory
-        return moved
 
     def check_finite(self, step: int) -> None:
         """Raise if a weight is not finite, which the loss need not show."""

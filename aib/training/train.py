@@ -19,21 +19,9 @@ from aib.models.classifier import Classifier
 from aib.models.networks.attachment import attach, attach_options
 from aib.models.networks.by_name import build_network, call_builder, preprocessing_of
 from aib.models.registry import create_model, evaluator_name, family, find_entry
-from aib.models.weights import (
-    CHECKPOINT,
-    CONFIG,
-    READERS,
-    WEIGHTS,
-    read_config,
-    read_preprocessing,
-)
+from aib.models.weights import CHECKPOINT, CONFIG, READERS, WEIGHTS, read_config, read_preprocessing
 from aib.runs.download import is_address
-from aib.runs.files import (
-    final_split,
-    measured_split,
-    read_held_out,
-    write_evaluation,
-)
+from aib.runs.files import final_split, measured_split, read_held_out, write_evaluation
 from aib.runs.pretrained import find_model, from_pretrained, packaged_models
 from aib.system.files import sha256
 from aib.training.checkpoint import require_checkpoint
@@ -44,12 +32,7 @@ from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter
 from aib.training.teacher import Teacher
-from aib.training.warm_start import (
-    FAMILIES,
-    is_backbone,
-    load_backbone,
-    load_trained,
-)
+from aib.training.warm_start import FAMILIES, is_backbone, load_backbone, load_trained
 
 
 @dataclass(frozen=True)

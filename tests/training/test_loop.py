@@ -17,7 +17,6 @@ from aib.runs.files import read_metrics
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit, missed_area
 from aib.training.folder import RunFolder
-from aib.training.loop import Loop
 from aib.training.metrics import MEANS
 from aib.training.progress import Reporter
 from aib.training.step import Objective, TrainingStep, seed_step
@@ -261,21 +260,6 @@ def test_held_out_images_and_weights_are_those_of_the_average(tmp_path: Path) ->
     assert same_weights(aib.from_pretrained(run.folder), fitted.model)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-def test_the_optimizer_state_of_a_moved_anchor_is_zeroed_in_place(optimizer: Any) -> None:
-    loop = Loop(tiny(), image_set(), replace(SMALL, optimizer=optimizer))
-    step = loop.take_step
-    step(loop.batches.epoch(0), 0)
-    quantizer = step.model.quantizer
-    state = step.optimizer.optimizer.state[quantizer.anchors]
-    before = {name: value.data_ptr() for name, value in state.items()}
-    quantizer.usage.fill_(1)
-    quantizer.usage[0] = 0
-    assert step.revive_anchors() == 1
-    assert before == {name: value.data_ptr() for name, value in state.items()}
-    assert all(not value.any() for value in state.values())
-
-
 def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights() -> None:
     one = replace(SMALL, epochs=1)
     exact = fit(attached(), image_set(), one)
@@ -327,11 +311,11 @@ def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_captured_run_is_the_same_as_a_launched_one(
     compiled: bool, optimizer: Any, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Noise, rates, revived anchors and the average all keep changing in a captured step."""
+    """Noise, rates and the average all keep changing in a captured step."""
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     torch.compiler.reset()
     s = replace(
-        SMALL, accelerator="cuda", clip=1.0, ema=0.9, revive_anchors=True,
+        SMALL, accelerator="cuda", clip=1.0, ema=0.9,
         beta_warmup=1.0, compile=compiled, optimizer=optimizer, lr=0.01, graphs=True,
         **more,
     )  # fmt: skip
