@@ -22,7 +22,7 @@ class WeightAverage:
 
     def __init__(self, model: Classifier, decay: float):
         self.decay = decay
-        self.model: Classifier = deepcopy(model).eval().requires_grad_(False)
+        self.model: Classifier = deepcopy(model).eval()
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
@@ -34,12 +34,6 @@ class WeightAverage:
         )
         for name in mine.keys() - set(smooth):
             mine[name].copy_(theirs[name])
-
-    def release(self, model: nn.Module) -> Classifier:
-        """The averaged model, which can be trained further: its parameters as those of `model`."""
-        for mine, theirs in zip(self.model.parameters(), model.parameters(), strict=True):
-            mine.requires_grad_(theirs.requires_grad)
-        return self.model
 
 
 def estimate_batch_norm(

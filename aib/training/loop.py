@@ -14,7 +14,7 @@ from aib.data import Batches, ImageSet
 from aib.data.decoded import fits
 from aib.errors import AibError, first_line
 from aib.evaluation.calibration import fit_calibration
-from aib.evaluation.error import Evaluation, describe_split, evaluate
+from aib.evaluation.error import Evaluation, evaluate
 from aib.models.calibration import Calibration
 from aib.models.classifier import Classifier
 from aib.models.weights import how_to_resume
@@ -143,7 +143,7 @@ class Loop:
             self.report.close()
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
-        final, seconds = self.take_step.finish(), time.monotonic() - self.began
+        final, seconds = self.take_step.final_model.eval(), time.monotonic() - self.began
         if self.last_validation is None and self.validation and self.fabric.is_global_zero:
             self.last_validation = self.validate(final, last=True)  # no step was left
         final.calibration = self.calibration
@@ -162,8 +162,6 @@ class Loop:
 
     def evaluate(self, model: Classifier, data: ImageSet, **options: Any) -> Evaluation:
         """Evaluate with a progress bar."""
-        if self.step == self.total_steps:
-            self.report.message(f"evaluating {len(data):,} {describe_split(data.split)} images")
         s = self.settings
         machine: dict[str, Any] = {"channels_last": s.channels_last, "workers": s.workers}
         with self.report.task("evaluating", len(data)) as tick:

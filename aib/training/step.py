@@ -182,11 +182,6 @@ class TrainingStep:
         total_steps = self.settings.epochs * self.steps_per_epoch
         self.area.fill_(area_at(self.budget, step, total_steps) if self.ramp else self.budget)
 
-    def finish(self) -> Classifier:
-        """The trained model. Call it once, after the frozen layers are released."""
-        model = self.average.release(self.model) if self.average else self.model
-        return model.eval()
-
     def next_part(
         self, batches: Iterator[tuple[Tensor, Tensor]], step: int, part: int
     ) -> tuple[Tensor, Tensor]:

@@ -20,9 +20,9 @@ def test_what_is_left_of_the_bits_after_a_short_training(
 ) -> None:
     """The weight of the KL is ten times the usual one, so that a hundred steps are enough."""
     settings = Settings(
-        data="shapes:clutter=2,count=160", model="tiny_aib_qt",
+        data="shapes:clutter=2,count=64", model="tiny_aib_qt",
         options=ModelOptions(width=0.25, profile=profile),
-        epochs=10, batch_size=16, lr=0.05, beta=0.1, schedule="cosine", clip=2.0,
+        epochs=10, batch_size=8, lr=0.05, beta=0.1, schedule="cosine", clip=2.0,
         accelerator="cpu", workers=0,
     )  # fmt: skip
     data = load_data(settings, "train")

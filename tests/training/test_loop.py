@@ -47,16 +47,16 @@ def test_no_two_steps_parts_or_processes_share_their_noise() -> None:
 
 
 def test_the_seed_decides_and_not_evaluation_logging_or_graphs_on_the_cpu() -> None:
-    plain = fit(tiny(), image_set(), SMALL).model
-    for changes in ({}, {"log_every": 1, "graphs": True}, {"seed": 1}):
-        validation = None if "seed" in changes else image_set(10)
-        other = fit(tiny(), image_set(), replace(SMALL, **changes), validation=validation).model
+    plain = fit(tiny(), image_set(16), SMALL).model
+    for changes in ({"log_every": 1, "graphs": True}, {"seed": 1}):
+        validation = None if "seed" in changes else image_set(4)
+        other = fit(tiny(), image_set(16), replace(SMALL, **changes), validation=validation).model
         assert same_weights(plain, other) == ("seed" not in changes)
 
 
 def test_each_kind_of_augmentation_changes_the_training_and_none_without_it() -> None:
     def trained(**changes: Any) -> aib.Classifier:
-        return fit(tiny(), image_set(), replace(SMALL, **changes)).model
+        return fit(tiny(), image_set(16), replace(SMALL, **changes)).model
 
     plain, kinds = trained(), {"trivial_augment": True, "alternate_flip": True}
     for change in (*({name: True} for name in kinds), {"label_smoothing": 0.1}):
@@ -66,12 +66,12 @@ def test_each_kind_of_augmentation_changes_the_training_and_none_without_it() ->
 
 def test_the_loss_falls() -> None:
     """All images in every batch and a rate that ends at zero: rounding cannot turn the outcome."""
-    labels = torch.arange(40) % 4
+    labels = torch.arange(8) % 4
     colors = torch.tensor([[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 0]])
-    plain = colors.to(torch.uint8)[labels, :, None, None].expand(40, 3, 32, 32)
+    plain = colors.to(torch.uint8)[labels, :, None, None].expand(8, 3, 32, 32)
     rows = RecordingReporter()
     easy = ImageSet.from_tensors(plain.contiguous(), labels)
-    s = replace(SMALL, epochs=60, batch_size=40, schedule="cosine", clip=2.0, beta=1e-4)
+    s = replace(SMALL, epochs=60, batch_size=8, schedule="cosine", clip=2.0, beta=1e-4)
     fit(tiny(), easy, s, report=rows)
     assert rows.rows[-1]["nll"] < 0.5 * rows.rows[0]["nll"]
 

@@ -24,7 +24,7 @@ from tests.training.processes import start_pair
 from tests.training.test_loop import attached, zero_noise
 
 TRAINING = (
-    "train --data shapes:count=96 --model tiny_aib_qt --width 0.25 --batch-size 16 "
+    "train --data shapes:count=32 --model tiny_aib_qt --width 0.25 --batch-size 8 --workers 0 "
     "--accelerator cpu --devices 2 --out run"
 ).split()
 ROOT = Path(__file__).parents[2]

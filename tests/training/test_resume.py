@@ -29,7 +29,7 @@ from tests.helpers import SmallNet, image_set, same_weights, small_model
 from tests.training.processes import start_training
 
 OPTIONS = (
-    "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 16 "
+    "--data shapes:count=48 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 8 "
     "--log-every 1 --checkpoint-every 0 --ema 0.9 --beta-warmup 2 --accelerator cpu "
     "--schedule cosine"
 ).split()
