@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
         settings = preset.settings.updated(**given)
     elif given.get("teacher"):
         settings = student_settings(given)
-    elif needs_model(given):
+    elif given.get("data", "").startswith("folder:") and not {"model", "backbone"} & given.keys():
         settings = own_settings(given)
     else:
         settings = Settings().updated(**given)
@@ -95,16 +95,6 @@ def resumed_settings(options: Any, given: dict[str, Any]) -> Settings:
                 f"this run needs --{name} {value}: aib runs no code because a file names it"
             )
     return settings.updated(**given)
-
-
-def needs_model(given: dict[str, Any]) -> bool:
-    """Whether the data is the user's own, and no model is named for it."""
-    data = given.get("data", "")
-    if {"model", "backbone"} & set(given) or ":" not in data:
-        return False
-    from aib.data import is_own
-
-    return is_own(data)
 
 
 def own_settings(given: dict[str, Any]) -> Settings:

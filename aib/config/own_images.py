@@ -37,7 +37,7 @@ def own_images(
     frozen = given.get("freeze", ())
     light = str(recipe["name"]).startswith("lite")
     if "body" not in frozen and (light or {"freeze", "init"} & given.keys()):
-        s = s.updated(epochs=epochs_for(images))
+        s = s.updated(epochs=min(20, max(2, round(1250 / max(1, images)))))  # 5 for 250
     if images < FEW:
         s = s.updated(batch_size=4, accumulate=1)
     if gpu:
@@ -45,8 +45,3 @@ def own_images(
     if given.get("evaluator"):  # it must not know the map
         s = s.updated(init=None, head_epochs=0, epochs=20, lr_backbone=None, freeze_norm=False)
     return s.updated(**given)
-
-
-def epochs_for(images: int) -> int:
-    """Epochs of all layers: 5 for 250 photographs, more for fewer, at least 2."""
-    return min(20, max(2, round(1250 / max(1, images))))

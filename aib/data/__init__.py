@@ -5,7 +5,7 @@
 
 from aib.data.batches import Batch, Batches
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.load import count_images, has_split, is_own, load, same_images, with_size
+from aib.data.load import count_images, has_split, load, same_images, with_size
 from aib.data.own import as_images
 from aib.data.specs import SPECS, Spec
 
@@ -19,7 +19,6 @@ __all__ = [
     "as_images",
     "count_images",
     "has_split",
-    "is_own",
     "load",
     "same_images",
     "with_size",

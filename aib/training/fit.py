@@ -79,7 +79,8 @@ def fit(
     fabric = start_fabric(s, folder)
     if report is None:
         report = make_reporter() if progress and fabric.is_global_zero else Reporter()
-    about, how = {"training": training}, {"resume": resume, "teacher": teacher}
+    about = {"training": training}
+    how: dict[str, Any] = {"resume": resume, "teacher": teacher}
     return run_training(model, s, sets, fabric, report, folder, about, **how)
 
 

@@ -1,22 +1,23 @@
 """Layers that are not trained."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from aib.config.settings import Settings
 from aib.errors import AibError
-from aib.models.classifier import Classifier
 from aib.models.networks.layers import find_layer
 
 
 class FrozenLayers:
-    """The layers that the settings name: no gradient, and BatchNorm in evaluation mode."""
+    """The layers of these names: no gradient, and BatchNorm in evaluation mode.
 
-    def __init__(self, model: Classifier, s: Settings):
-        self.norms = frozen_norms(model, s)
-        inside = [p for name in s.freeze for p in find_layer(model, name).parameters()]
+    Of the parameters that `pretrained` names, only BatchNorm's statistics stay.
+    """
+
+    def __init__(self, model: nn.Module, names: tuple[str, ...], pretrained: Collection[str]):
+        self.norms = frozen_norms(model, names, pretrained)
+        inside = [p for name in names for p in find_layer(model, name).parameters()]
         self.parameters = [p for p in inside if p.requires_grad]
         for parameter in self.parameters:
             parameter.requires_grad_(False)
@@ -35,11 +36,12 @@ class FrozenLayers:
             parameter.requires_grad_(True)
 
 
-def frozen_norms(model: Classifier, s: Settings) -> list[_NormBase]:
-    """The BatchNorm layers that keep their statistics."""
-    kept: set[nn.Module] = set(norms_in(model, s.freeze))
-    if s.freeze_norm:
-        kept |= {model.get_submodule(n.rpartition(".")[0]) for n in model.pretrained_names}
+def frozen_norms(
+    model: nn.Module, names: tuple[str, ...], pretrained: Collection[str]
+) -> list[_NormBase]:
+    """The BatchNorm layers that keep their statistics: see `FrozenLayers`."""
+    kept: set[nn.Module] = set(norms_in(model, names))
+    kept |= {model.get_submodule(name.rpartition(".")[0]) for name in pretrained}
     return [norm for norm in norms_in(model) if norm in kept]
 
 

@@ -11,6 +11,7 @@ from lightning.fabric import Fabric
 from torch import Tensor
 
 from aib.config.settings import Settings
+from aib.config.validation import ProfileName
 from aib.data import Batches, ImageSet
 from aib.errors import AibError
 from aib.evaluation.error import default_batch
@@ -25,6 +26,7 @@ from aib.training.step import seed_step
 # On photographs of eight birds, batches of 32, mirrored copies and more epochs were no better.
 RATE = 5e-3  # of AdamW, with a cosine; one step per epoch, on all images
 DECAY = 0.01
+Head = LinearHead | VariationalHead
 
 
 def train_head(
@@ -35,26 +37,26 @@ def train_head(
     The first process trains, the others take its weights.
     """
     began, head = time.monotonic(), getattr(model, "head", None)
-    if not isinstance(head, LinearHead | VariationalHead):
+    if not isinstance(head, Head):
         raise AibError(f"the head of {model_name(model)} cannot be trained alone: --head-epochs 0")
     model.to(fabric.device)
     if fabric.is_global_zero:
-        embeddings, labels = embed(model, data, s, fabric, report)
-        error = fit_head(model, embeddings, labels, s)
+        embeddings, labels = embed(model, head, data, s, fabric, report)
+        error = fit_head(head, embeddings, labels, s, model.profile)
         report.message(f"head: {error:.2f}% error on {len(labels):,} training images")
     head.load_state_dict(fabric.broadcast(head.state_dict()))
     return time.monotonic() - began
 
 
 def embed(
-    model: Classifier, data: ImageSet, s: Settings, fabric: Fabric, report: Reporter
+    model: Classifier, head: Head, data: ImageSet, s: Settings, fabric: Fabric, report: Reporter
 ) -> tuple[Tensor, Tensor]:
     """What the head receives of each image, [N,d], in deterministic passes; and the labels [N]."""
     size = default_batch(fabric.device, data.preprocessing.image_size, samples=1)
     batches = Batches(data, size, device=fabric.device, workers=s.workers)
     received: list[Tensor] = []
     labels: list[Tensor] = []
-    hook = model.head.register_forward_pre_hook(lambda _, inputs: received.append(inputs[0]))
+    hook = head.register_forward_pre_hook(lambda _, inputs: received.append(inputs[0]))
     with (
         hook,
         seeded_evaluation(model),
@@ -68,17 +70,19 @@ def embed(
     return torch.cat(received).float(), torch.cat(labels)
 
 
-def fit_head(model: Classifier, embeddings: Tensor, labels: Tensor, s: Settings) -> float:
+def fit_head(
+    head: Head, embeddings: Tensor, labels: Tensor, s: Settings, profile: ProfileName
+) -> float:
     """Train the head on all embeddings at once; return the training error in percent."""
-    optimizer = torch.optim.AdamW(model.head.parameters(), RATE, weight_decay=DECAY)
+    optimizer = torch.optim.AdamW(head.parameters(), RATE, weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, s.head_epochs)
-    model.head.train()
+    head.train()
     wrong = labels
     for epoch in range(s.head_epochs):
-        seed_step(s.seed, epoch, -1, 0)
-        latent, logits = model.head(embeddings, (1, 1), False, None)
+        seed_step(s.seed, epoch, part=-1, rank=0)
+        latent, logits = head(embeddings, (1, 1), False, None)
         out = Output(logits, latent=latent)
-        aib_loss(out, labels, s.beta, profile=model.profile).total.backward()
+        aib_loss(out, labels, s.beta, profile=profile).total.backward()
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -26,7 +26,9 @@ from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
 from aib.training.progress import Reporter
 from aib.training.step import TrainingStep
-from aib.training.teacher import Teacher
+
+if TYPE_CHECKING:
+    from aib.training.teacher import Teacher
 
 FEW_STEPS = 200  # fewer leave BatchNorm's running statistics near their initial values
 
@@ -75,7 +77,7 @@ class Loop:
         run: RunFolder | None = None,
         report: Reporter | None = None,
         fabric: Fabric | None = None,
-        teacher: Teacher | None = None,
+        teacher: "Teacher | None" = None,
         seconds: float = 0.0,
     ):
         s = self.settings = settings

@@ -135,7 +135,8 @@ class TrainingStep:
             fabric.device, memory_format=self.memory_format
         )
         self.average = WeightAverage(self.model, s.ema) if s.ema else None
-        self.frozen = FrozenLayers(self.model, s)
+        self.kept = s.freeze, (self.model.pretrained_names if s.freeze_norm else ())
+        self.frozen = FrozenLayers(self.model, *self.kept)
         if teacher is not None:
             teacher.to(memory_format=self.memory_format)  # type: ignore[call-overload]
         objective: nn.Module = Objective(self.model, s, teacher)
@@ -225,7 +226,7 @@ class TrainingStep:
         s = self.settings
         images = (x.contiguous(memory_format=self.memory_format) for x, _ in islice(batches, count))
         with autocast(self.fabric.device, s.precision):
-            kept = frozen_norms(self.final_model, s)
+            kept = frozen_norms(self.final_model, *self.kept)
             estimate_batch_norm(self.final_model, images, kept, self.fabric.global_rank)
 
     def check_finite(self, step: int) -> None:

@@ -108,9 +108,9 @@ def _train(s: Settings, folder: Path, fabric: Fabric, resume: bool, report: Repo
         f"{s.model} on {s.data}: {len(sets['train']):,} images, {counted(s.epochs, 'epoch')}, "
         f"{fabric.device}; writing to {folder}"
     )
-    recorded = sets["val"].keys if "val" in sets and not own_validation else None
     about = {"settings": s.to_dict()}
-    how: dict[str, Any] = {"recorded": recorded, "resume": resume, "teacher": teacher}
+    keys = sets["val"].keys if "val" in sets and not own_validation else None
+    how: dict[str, Any] = {"recorded": keys, "resume": resume, "teacher": teacher}
     return run_training(model, s, sets, fabric, report, folder, about, **how)
 
 
