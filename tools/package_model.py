@@ -1,8 +1,11 @@
 """Turn a run into a model of the package: `python -m tools.package_model RUN NAME`.
 
 The weights are stored in half precision. The card states the run's own error, measured before, and
-the error with these weights: of all images, or with `--images` of some, without noise. The verdict
-on the maps is the run's own. Two commands measure it again with the packaged weights:
+the error with these weights: of all images, or with `--images` of some, without noise. For images
+without labels it is the disagreement with the teacher; `--data` names other images, on which
+`aib eval RUN --data` has measured the run. Sources and licences belong into `--note`.
+
+The verdict on the maps is the run's own. Two commands measure it again with the packaged weights:
 
     aib interpret aib/pretrained_models/NAME --data DATA --split val ... --out STUDY
     python -m tools.package_model --maps STUDY NAME
@@ -21,15 +24,16 @@ from safetensors.torch import load_file, save_file
 
 from aib.config.presets import PRESETS
 from aib.config.settings import Settings
+from aib.data.imagenet import imagenet_classes
 from aib.data.specs import SPECS
 from aib.data.split import sample_indices
 from aib.errors import AibError
-from aib.evaluation.error import evaluate, read_evaluations
+from aib.evaluation.error import Evaluation, evaluate, read_evaluations
 from aib.interpret.stored import RESULT
 from aib.models.weights import CONFIG, EVALUATION, WEIGHTS, read_config
 from aib.report.card import CARD, code, model_card, plain
 from aib.runs.pretrained import PACKAGED
-from aib.runs.run import open_run
+from aib.runs.run import Run, open_run
 from aib.system.files import (
     quoted,
     read_json,
@@ -39,6 +43,7 @@ from aib.system.files import (
     write_text,
     write_whole,
 )
+from aib.training.train import open_teacher
 from tools.results.collect import portable, reported
 
 HALVED = "half precision"  # in the name of the evaluation with the packaged weights
@@ -51,6 +56,7 @@ def package(
     images: int | None = None,
     license: str = "mit",
     notes: tuple[str, ...] = (),
+    data: str | None = None,
 ) -> None:
     """Write weights, config, results and model card of a finished run into `target`."""
     opened = open_run(run)
@@ -58,32 +64,49 @@ def package(
     if settings is None:
         raise AibError(f"{run} is a saved model, not a run: it has no recipe for the card")
     evaluations = read_json(run / EVALUATION) or {}
-    name = reported(run, settings, evaluations)
-    recipe = settings.recipe()
+    measured = [name for name in evaluations if data and name.startswith(f"{data} ")]
+    name = measured[0] if measured else reported(run, settings, evaluations)
+    if data and not measured:
+        raise AibError(f"{run} was not evaluated on {data}: run `aib eval {run} --data {data}`")
     trained = {
-        "recipe": {k: without_folders(v) if k == "init" else v for k, v in recipe.items()},
+        "recipe": without_folders(settings.recipe()),
         "license": license,
         "notes": list(notes),
         "environment": portable(read_config(run / CONFIG)["environment"]),
     }
+    names, wordnet = opened.model.preprocessing.class_names, imagenet_classes()
+    if names == tuple(wordnet.values()):
+        trained["wordnet"] = list(wordnet)  # of each class, in the order of the indices
     with TemporaryDirectory() as scratch:
         halved = Path(scratch)
         halve(run / WEIGHTS, halved / WEIGHTS)
         write_json(halved / CONFIG, opened.model.config() | {"trained": trained}, indent=1)
         small = open_run(halved)
-        data = opened.images(root=root)
-        data = data.subset(sample_indices(len(data), images, seed=0))
-        measured = evaluate(small.model, data, deterministic=images is not None, batch_size=16)
+        after = evaluate_again(opened, small, data, root, images)
         both = {
             name: evaluations[name] | {"weights_sha256": None},  # of the weights before rounding
-            f"{name}, {HALVED}": replace(measured, weights_sha256=small.checksum).to_dict(),
+            f"{name}, {HALVED}": replace(after, weights_sha256=small.checksum).to_dict(),
         }
-        write_json(halved / EVALUATION, both, indent=1)
+        write_json(halved / EVALUATION, without_folders(both), indent=1)
         if (maps := portable_study(run)) is not None:
             write_json(halved / RESULT, maps, indent=1)
         for path in sorted(halved.iterdir()):
             write_whole(target / path.name, partial(shutil.copyfile, path))
     write_card(target)
+
+
+def evaluate_again(
+    run: Run, small: Run, data: str | None, root: str | None, images: int | None
+) -> Evaluation:
+    """Evaluate the packaged weights on the run's images or on others, labelled by the teacher."""
+    found, reference = run.images(data, root=root), None
+    found = found.subset(sample_indices(len(found), images, seed=0))
+    if not found.labelled:
+        teacher = open_teacher(run.settings, found)
+        assert teacher is not None
+        found, reference = teacher.label(teacher.relabel(found))
+    options: dict[str, Any] = {"deterministic": images is not None, "batch_size": 16}
+    return evaluate(small.model, found, reference=reference, **options)
 
 
 def replace_maps(study: Path, target: Path) -> None:
@@ -130,11 +153,10 @@ def option_words(settings: dict[str, Any]) -> list[str]:
 def halve(source: Path, target: Path) -> None:
     """Copy the weights in half precision."""
     weights = load_file(source)
-    save_file(
-        {k: v.half() if v.is_floating_point() else v for k, v in weights.items()},
-        target,
-        metadata={"format": "pt"},
-    )
+    halved = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
+    if lost := [name for name, value in halved.items() if not value.isfinite().all()]:
+        raise AibError(f"{lost[0]} is too large for half precision")
+    save_file(halved, target, metadata={"format": "pt"})
 
 
 def write_card(folder: Path) -> None:
@@ -169,6 +191,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("run", type=Path, help="a finished run; with --maps a study's folder")
     parser.add_argument("name", help="the model's name in the package, or a folder elsewhere")
     parser.add_argument("--root", help="folder of the data set's official files")
+    parser.add_argument("--data", help="measured on these images, by default the run's own")
     parser.add_argument("--images", type=int, help="test only so many images, without noise")
     parser.add_argument("--license", default="mit", help="of the weights")
     parser.add_argument("--note", action="append", default=[], help="a line of the card")
@@ -180,7 +203,8 @@ def main(argv: list[str] | None = None) -> None:
             replace_maps(options.run, target)
         else:
             notes = tuple(options.note)
-            package(options.run, target, options.root, options.images, options.license, notes)
+            more = {"license": options.license, "notes": notes, "data": options.data}
+            package(options.run, target, options.root, options.images, **more)
     except AibError as error:
         sys.exit(f"tools.package_model: {error}")
     print((target / CARD).read_text())

@@ -14,7 +14,7 @@ import tyro
 
 from aib.commands.arguments import CONFIG
 from aib.config.options import ModelOptions
-from aib.config.own_images import SMALL, WARM
+from aib.config.own_images import OWN
 from aib.config.presets import Preset
 from aib.config.settings import Settings, setting_types
 
@@ -22,17 +22,17 @@ GROUPS = {
     "data": ("data", "root", "holdout", "cache", "workers"),
     "model": (
         "model", "at", "pretrained", "backbone", "init",
-        "freeze", "evaluator", "width", "dropout", "latent_dim", "head_norm", "pool_size",
-        "num_anchors", "modulation", "profile",
+        "freeze", "freeze_norm", "evaluator", "width", "dropout", "latent_dim", "head_norm",
+        "pool_size", "num_anchors", "modulation", "profile",
     ),
     "mask": ("masked", "area", "budget", "lambda_area", "noise_std", "propose", "map_stride"),
     "objective": (
         "teacher", "distill", "beta", "beta_warmup", "lambda_q", "lambda_c", "label_smoothing",
     ),
     "optimisation": (
-        "epochs", "batch_size", "accumulate", "optimizer", "lr", "lr_backbone", "momentum",
-        "weight_decay", "clip", "schedule", "milestones", "gamma", "warmup", "ema",
-        "ema_batch_norm", "revive_anchors", "seed",
+        "head_epochs", "epochs", "batch_size", "accumulate", "optimizer", "lr", "lr_backbone",
+        "momentum", "weight_decay", "clip", "schedule", "milestones", "gamma", "warmup", "ema",
+        "ema_batch_norm", "seed",
     ),
     "augmentation": ("augment", "cutout", "trivial_augment", "alternate_flip"),
     "hardware": (
@@ -69,13 +69,12 @@ def _with_settings(options: type) -> type:
     """The dataclass of a command's options, with a group of flags for each group of settings."""
     helps = describe_fields(Settings) | describe_fields(ModelOptions)
     types = setting_types()
-    defaults, *own = (vars(s) | vars(s.options) for s in (Settings(), WARM, SMALL))
+    defaults, own = (vars(s) | vars(s.options) for s in (Settings(), OWN))
     groups: list[Any] = []
     for group, names in GROUPS.items():
         flags = []
         for name in names:
-            depends = any(one[name] != defaults[name] for one in own)
-            hint = "[*]" if depends else _default(defaults[name])
+            hint = "[*]" if own[name] != defaults[name] else _default(defaults[name])
             kind = types[name]
             about = tyro.conf.arg(help=helps[name], help_behavior_hint=hint, metavar=_metavar(kind))
             flags.append((name, Annotated[kind, about], kind is not bool and defaults[name]))

@@ -13,7 +13,7 @@ from aib.commands.arguments import wide_console
 from aib.commands.eval import print_evaluation
 from aib.commands.setting_flags import parse_settings, run_name
 from aib.config.options import is_library_name
-from aib.config.own_images import largest_size, own_images
+from aib.config.own_images import own_images
 from aib.config.presets import DISTILLED, PRESETS, Preset, get_preset
 from aib.config.settings import Settings
 from aib.errors import AibError
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> None:
         settings = preset.settings.updated(**given)
     elif given.get("teacher"):
         settings = student_settings(given)
-    elif needs_model(given):
+    elif given.get("data", "").startswith("folder:") and not {"model", "backbone"} & given.keys():
         settings = own_settings(given)
     else:
         settings = Settings().updated(**given)
@@ -96,36 +96,22 @@ def resumed_settings(options: Any, given: dict[str, Any]) -> Settings:
     return settings.updated(**given)
 
 
-def needs_model(given: dict[str, Any]) -> bool:
-    """Whether the data is the user's own, and no model is named for it."""
-    data = given.get("data", "")
-    if {"model", "backbone"} & set(given) or ":" not in data:
-        return False
-    from aib.data import is_own
-
-    return is_own(data)
-
-
 def own_settings(given: dict[str, Any]) -> Settings:
-    """Settings for a user's own images: a model that this machine can train."""
+    """Settings for a user's own images: the packaged model learns their classes."""
     from torch.cuda import is_available
 
-    from aib.data import at_most, has_split
+    from aib.data import count_images, with_size
+    from aib.models.weights import CONFIG, read_config
+    from aib.runs.pretrained import find_model
 
+    folder = find_model(None)
+    config = read_config(folder / CONFIG)
+    data = with_size(given["data"], config["preprocessing"]["image_size"])
     gpu = given.get("accelerator") != "cpu" and is_available()
-    data, size = at_most(given["data"], largest_size(gpu))
-    settings = own_images(gpu, size, not {"evaluator", "init", "freeze"} & set(given))
-    if "evaluator" in given:  # it must not know the map
-        settings = settings.updated(init=None)
-    if "holdout" in given or has_split(data, "val"):  # their error is shown after every epoch
-        settings = settings.updated(evaluate_every=1)
-    s = settings.updated(**given | {"data": data})
+    changes = given | {"data": data}
+    s = own_images(folder.name, config["model"], count_images(data), gpu, changes)
     start_from = f" --init {quoted(s.init)}" if s.init else ""
-    frozen = f" --freeze {' '.join(s.freeze)}" if s.freeze else ""
-    print(
-        f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model}{start_from}"
-        f"{frozen} --data {quoted(s.data)}"
-    )
+    print(f"no --model given: --model {s.model}{start_from} --data {quoted(s.data)}")
     return s
 
 

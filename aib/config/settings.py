@@ -81,7 +81,9 @@ class Settings:
     """Weight of the teacher beside labels (default: 0.5, without labels 1)."""
 
     # --- optimisation
-    epochs: Count = 200
+    head_epochs: NonNegativeInt = 0
+    """First train only the head, on cached features."""
+    epochs: NonNegativeInt = 200
     """Passes over the training set."""
     batch_size: Count = 128
     """Images per update."""
@@ -113,8 +115,8 @@ class Settings:
     """Batches for the average's BatchNorm."""
     freeze: tuple[str, ...] = ()
     """Layers that are not trained."""
-    revive_anchors: bool = False
-    """Move unused anchors to the most used one."""
+    freeze_norm: bool = False
+    """Keep the statistics of pretrained BatchNorm."""
 
     # --- data
     holdout: Fraction = 0.0
@@ -176,6 +178,10 @@ class Settings:
             raise AibError(
                 "graphs cannot record accumulated parts, nor fp16's loss scale: add --no-graphs"
             )
+        if not self.epochs + self.head_epochs:
+            raise AibError("epochs 0 trains nothing: add --head-epochs, for example 100")
+        if self.head_epochs and self.teacher is not None:
+            raise AibError("head_epochs trains on labels, not on a teacher: leave one of them out")
         if self.ema_batch_norm and self.ema is None:
             raise AibError("ema_batch_norm is for averaged weights: add --ema, for example 0.999")
         parts = self.devices * self.nodes * self.accumulate

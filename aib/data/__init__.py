@@ -5,7 +5,7 @@
 
 from aib.data.batches import Batch, Batches
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.load import at_most, has_split, is_own, load, same_images
+from aib.data.load import count_images, has_split, load, same_images, with_size
 from aib.data.own import as_images
 from aib.data.specs import SPECS, Spec
 
@@ -17,9 +17,9 @@ __all__ = [
     "ImageSet",
     "Spec",
     "as_images",
-    "at_most",
+    "count_images",
     "has_split",
-    "is_own",
     "load",
     "same_images",
+    "with_size",
 ]

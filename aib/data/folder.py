@@ -37,9 +37,18 @@ def has_split(path: Path, split: str) -> bool:
 
 def has_classes(path: Path) -> bool:
     """Whether all training images lie in sub-folders, one per class."""
-    top = path / "train" if (path / "train").is_dir() else path
+    top = _training_folder(path)
     files = _files_without_masks(top)
     return bool(files) and all(file.parent.parent == top for file in files)
+
+
+def count_images(path: Path) -> int:
+    """How many training images the folder has, with unreadable ones."""
+    return len(_files_without_masks(_training_folder(path)))
+
+
+def _training_folder(path: Path) -> Path:
+    return path / "train" if (path / "train").is_dir() else path
 
 
 def read(split: str, *, path: Path, resize: Resize = "squash", labels: bool = True) -> ImageSet:

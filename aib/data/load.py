@@ -96,12 +96,15 @@ def is_own(name: str) -> bool:
     return name.startswith("folder:")
 
 
-def at_most(name: str, image_size: int) -> tuple[str, int]:
-    """The name of a folder with images of this size, unless it names one; and the size."""
-    options = parse_name(name)[2]
-    if "image_size" in options:
-        return name, _convert("image_size", options["image_size"], int)
-    return _with_option(name, f"image_size={image_size}"), image_size
+def count_images(name: str) -> int:
+    """How many training images a folder has, with unreadable ones."""
+    return folder.count_images(parse_name(name)[1])
+
+
+def with_size(name: str, image_size: int) -> str:
+    """The name of a folder with images of this size, unless it names one."""
+    named = "image_size" in parse_name(name)[2]
+    return name if named else _with_option(name, f"image_size={image_size}")
 
 
 def with_distill(name: str, distill: float | None) -> tuple[str, float]:

@@ -86,26 +86,3 @@ class AnchorQuantizer(nn.Module):
     def reset_usage(self) -> None:
         """Set the usage counts to zero, for example at the beginning of an epoch."""
         self.usage.zero_()
-
-    @torch.no_grad()
-    def revive_unused(self) -> int:
-        """Move every unused anchor next to the most used one; return how many moved.
-
-        A moved anchor is assumed to take half of that anchor's usage. All processes share the
-        counts, so all end with the same anchors. It synchronises with the device.
-        """
-        usage: list[float] = self.usage.tolist()
-        anchors: list[float] = self.anchors.tolist()
-        unused = [i for i, count in enumerate(usage) if count == 0]
-        if not unused or len(unused) == len(usage):
-            return 0  # all are in use, or nothing was counted yet
-        for i in unused:
-            most_used = max(range(len(usage)), key=usage.__getitem__)
-            gaps = [abs(v - anchors[most_used]) for j, v in enumerate(anchors) if j != i]
-            step = min(filter(None, gaps), default=1e-3) / 4
-            above = anchors[most_used] + step
-            anchors[i] = above if above <= 1 else anchors[most_used] - step  # maps end at 1
-            usage[i] = usage[most_used] = usage[most_used] / 2
-        self.anchors.copy_(torch.tensor(anchors))
-        self.reset_usage()
-        return len(unused)

@@ -9,7 +9,7 @@ import torch
 from aib.errors import AibError, first_line
 from aib.system.files import write_whole
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """A moving average of a model's weights, and BatchNorm's statistics for it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from copy import deepcopy
 
 import torch
@@ -22,7 +22,7 @@ class WeightAverage:
 
     def __init__(self, model: Classifier, decay: float):
         self.decay = decay
-        self.model: Classifier = deepcopy(model).eval().requires_grad_(False)
+        self.model: Classifier = deepcopy(model).eval()
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
@@ -35,25 +35,23 @@ class WeightAverage:
         for name in mine.keys() - set(smooth):
             mine[name].copy_(theirs[name])
 
-    def release(self, model: nn.Module) -> Classifier:
-        """The averaged model, which can be trained further: its parameters as those of `model`."""
-        for mine, theirs in zip(self.model.parameters(), model.parameters(), strict=True):
-            mine.requires_grad_(theirs.requires_grad)
-        return self.model
-
 
 def estimate_batch_norm(
-    model: Classifier, batches: Iterable[Tensor], frozen: tuple[str, ...] = (), seed: int = 0
+    model: Classifier,
+    batches: Iterable[Tensor],
+    kept: Collection[nn.Module] = (),
+    seed: int = 0,
 ) -> None:
     """Set running means and variances to their mean over batches of images and all processes.
 
     For weights that no training step has used. Every process has to call it. All else is in
     evaluation mode; an evaluator sees random masks, as in training. A first pass of the model
-    updates its own statistics, as it puts them in place of the layers'. Layers named `frozen` keep
+    updates its own statistics, as it puts them in place of the layers'. Layers in `kept` keep
     theirs.
     """
-    kept = set(norms_in(model, frozen))
     norms = [norm for norm in norms_in(model) if norm not in kept]
+    if not norms:
+        return
     momenta = [norm.momentum for norm in norms]
     with seeded_evaluation(model, seed):
         for norm in norms:

@@ -18,6 +18,7 @@ from aib.models.masked import Masked
 from aib.models.weights import weights_sha256
 from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.folder import RunFolder
+from aib.training.head import train_head
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Fitted, Loop
 from aib.training.progress import Reporter, make_reporter
@@ -67,10 +68,10 @@ def fit(
     s = settings or Settings()
     images = images_of(data, model, preprocessing, "train")
     policy = model.preprocessing = images.preprocessing
-    held_out, unseen = (
-        None if one is None else images_of(one, model, None, split).prepared_for(policy)
-        for one, split in ((validation, "val"), (test, "test"))
-    )
+    sets = {"train": images}
+    for split, one in (("val", validation), ("test", test)):
+        if one is not None:
+            sets[split] = images_of(one, model, None, split).prepared_for(policy)
     training = {k: v for k, v in s.to_dict().items() if k not in CHOICES}
     # The steps of an epoch depend on the number of images.
     training["images"] = len(images)
@@ -78,16 +79,15 @@ def fit(
     fabric = start_fabric(s, folder)
     if report is None:
         report = make_reporter() if progress and fabric.is_global_zero else Reporter()
-    about, data_sets = {"training": training}, (images, held_out, unseen)
-    return run_training(
-        model, s, data_sets, fabric, report, folder, about, resume=resume, teacher=teacher
-    )
+    about = {"training": training}
+    how: dict[str, Any] = {"resume": resume, "teacher": teacher}
+    return run_training(model, s, sets, fabric, report, folder, about, **how)
 
 
 def run_training(
     model: Classifier,
     s: Settings,
-    data: tuple[ImageSet, ImageSet | None, ImageSet | None],
+    sets: dict[str, ImageSet],
     fabric: Fabric,
     report: Reporter,
     folder: Path | None,
@@ -99,10 +99,10 @@ def run_training(
 ) -> Fitted:
     """Train in each of the processes, with everything prepared.
 
-    data: images to train on, held-out ones and test images. about: see `RunFolder.opened`;
-    `recorded` are the keys of the held-out images.
+    sets: images of "train", and of "val" and "test" if there are such. about: see
+    `RunFolder.opened`; `recorded` are the keys of the held-out images.
     """
-    images, held_out, test = data
+    images, test = sets["train"], sets.get("test")
     if teacher is not None:  # a resumed run needs the same one
         about = about | {"teacher": {"weights_sha256": weights_sha256(teacher.network)}}
     run = None if folder is None else RunFolder(folder)
@@ -110,11 +110,15 @@ def run_training(
         if run is not None:
             opened = run.opened(model, about, held_out=recorded, resume=resume)
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
-        loop = Loop(model, images, s, held_out, run, report, fabric, teacher)
-        if test is not None:
-            loop.test_images = len(test)
-        if resume:
-            loop.restore()
+        seconds, state = 0.0, None
+        if run is not None and resume:
+            state = run.load()
+            model.pretrained_names = frozenset(state["pretrained_names"])
+        elif s.head_epochs:
+            seconds = train_head(model, images, s, fabric, report)
+        loop = Loop(model, images, s, sets.get("val"), run, report, fabric, teacher, seconds)
+        if state is not None:
+            loop.restore(state)
         with SignalCatcher() as stop:
             fitted = loop.train(stop)
         if missed := missed_area(model, s, fitted.last.get("area")):

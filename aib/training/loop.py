@@ -14,7 +14,7 @@ from aib.data import Batches, ImageSet
 from aib.data.decoded import fits
 from aib.errors import AibError, first_line
 from aib.evaluation.calibration import fit_calibration
-from aib.evaluation.error import Evaluation, describe_split, evaluate
+from aib.evaluation.error import Evaluation, evaluate
 from aib.models.calibration import Calibration
 from aib.models.classifier import Classifier
 from aib.models.weights import how_to_resume
@@ -24,7 +24,7 @@ from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
-from aib.training.progress import Pace, Reporter
+from aib.training.progress import Reporter
 from aib.training.step import TrainingStep
 from aib.training.teacher import Teacher
 
@@ -43,18 +43,12 @@ class Fitted:
     test: Evaluation | None = None
 
 
-def evaluate_by(s: Settings, model: Classifier, data: ImageSet, **options: Any) -> Evaluation:
-    """`evaluate` on the machine that the settings describe."""
-    machine: dict[str, Any] = {"channels_last": s.channels_last, "workers": s.workers}
-    return evaluate(model, data, precision=s.precision, **machine, **options)
-
-
 def training_batches(data: ImageSet, s: Settings, fabric: Fabric) -> Batches:
     """This process's share of the images, augmented as the settings say."""
     return Batches(
         data,
         s.batch_size // (fabric.world_size * s.accumulate),
-        train=True,
+        train=s.epochs > 0,  # without epochs nothing is decoded
         device=fabric.device,
         seed=s.seed,
         rank=fabric.global_rank,
@@ -82,6 +76,7 @@ class Loop:
         report: Reporter | None = None,
         fabric: Fabric | None = None,
         teacher: Teacher | None = None,
+        seconds: float = 0.0,
     ):
         s = self.settings = settings
         fabric = fabric or start_fabric(s)
@@ -101,25 +96,17 @@ class Loop:
         self.hosts = dist.new_group(backend="gloo") if fabric.world_size > 1 else None
         self.batches = training_batches(data, s, fabric)
         self.steps_per_epoch = len(self.batches) // s.accumulate
-        count = self.batches.num_images
-        if self.steps_per_epoch == 0:
+        if s.epochs and self.steps_per_epoch == 0:
+            count = self.batches.num_images
             raise AibError(f"{count} training images are fewer than one batch of {s.batch_size}")
         self.total_steps = s.epochs * self.steps_per_epoch
-        if left_out := count - self.steps_per_epoch * s.batch_size:
-            self.report.message(
-                f"{left_out:,} of {count:,} training images are left out of each epoch, as every "
-                f"batch has {s.batch_size}"
-            )
         self.take_step = TrainingStep(model, s, fabric, self.steps_per_epoch, teacher)
         self.quantizer = self.take_step.model.quantizer
         self.sums = MetricSums(fabric.device)
         self.step = 0
         self.logged_step = 0  # metrics are summed since then
-        self.seconds = 0.0  # of training until the checkpoint that was restored
+        self.seconds = seconds  # of training before: of the head, or until a restored checkpoint
         self.began = time.monotonic()  # `train` sets it anew, earlier by `seconds`
-        self.step_pace: Pace | None = None  # without the first log interval, which is slower
-        self.image_pace = Pace()  # of evaluations
-        self.test_images = 0  # to evaluate after the training
         self.last: dict[str, Any] = {}  # the last row of metrics
         self.last_validation: Evaluation | None = None
         self.calibration: Calibration | None = None  # fitted on the held-out images
@@ -156,7 +143,7 @@ class Loop:
             self.report.close()
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
-        final, seconds = self.take_step.finish(), time.monotonic() - self.began
+        final, seconds = self.take_step.final_model.eval(), time.monotonic() - self.began
         if self.last_validation is None and self.validation and self.fabric.is_global_zero:
             self.last_validation = self.validate(final, last=True)  # no step was left
         final.calibration = self.calibration
@@ -175,33 +162,10 @@ class Loop:
 
     def evaluate(self, model: Classifier, data: ImageSet, **options: Any) -> Evaluation:
         """Evaluate with a progress bar."""
-        total, began = len(data), time.monotonic()
-        if self.step == self.total_steps:
-            self.report.message(f"evaluating {total:,} {describe_split(data.split)} images")
-        with self.report.task("evaluating", total) as tick:
-            evaluation = evaluate_by(self.settings, model, data, tick=tick, **options)
-        self.image_pace.add(total, time.monotonic() - began)
-        return evaluation
-
-    def is_evaluated(self, epoch: int) -> bool:
-        """Whether the held-out images are evaluated after this epoch."""
         s = self.settings
-        return epoch == s.epochs - 1 or (epoch + 1) % s.evaluate_every == 0
-
-    def estimate_left(self, epoch: int, seconds_per_step: float) -> float:
-        """The seconds that the remaining steps and evaluations will take."""
-        s, model = self.settings, self.take_step.model
-        images = self.test_images
-        if self.validation is not None:
-            due = sum(map(self.is_evaluated, range(epoch, s.epochs)))
-            images += due * len(self.validation)
-        if self.image_pace.count:
-            per_image = self.image_pace.mean
-        else:  # a step takes as long as three forward passes, with frozen layers as one
-            forward = seconds_per_step * self.fabric.world_size / s.batch_size
-            passes = model.eval_samples[0] if model.is_random else 1
-            per_image = passes * (forward if s.freeze else forward / 3)
-        return (self.total_steps - self.step) * seconds_per_step + images * per_image
+        machine: dict[str, Any] = {"channels_last": s.channels_last, "workers": s.workers}
+        with self.report.task("evaluating", len(data)) as tick:
+            return evaluate(model, data, precision=s.precision, tick=tick, **machine, **options)
 
     def log_metrics(self, epoch: int) -> None:
         """Log the mean metrics since the last time; raise if any was not finite."""
@@ -224,12 +188,7 @@ class Loop:
         interval = max(1e-9, now - self.log_time)
         row["images_per_second"] = images / interval
         row["seconds"] = now - self.began
-        left = None
-        if self.step_pace is None:
-            self.step_pace = Pace()
-        else:
-            self.step_pace.add(steps, interval)
-            left = self.estimate_left(epoch, self.step_pace.mean)
+        left = (self.total_steps - self.step) * interval / steps
         self.logged_step, self.log_time = self.step, now
         self.log(row)
         shown = {"profile": self.take_step.model.profile, "seconds_left": left}
@@ -237,11 +196,11 @@ class Loop:
         self.last = row
 
     def end_epoch(self, epoch: int) -> None:
-        """Validate if due, log the anchors and revive unused ones."""
+        """Validate if due; log the anchors."""
         s = self.settings
         row: dict[str, Any] = {"step": self.step, "epoch": epoch}
         last = epoch == s.epochs - 1
-        due = self.is_evaluated(epoch)
+        due = last or (epoch + 1) % s.evaluate_every == 0
         few_steps = last and self.total_steps < FEW_STEPS
         if (due and s.ema_batch_norm and (last or self.validation is not None)) or few_steps:
             count = s.ema_batch_norm or len(self.batches)
@@ -254,8 +213,6 @@ class Loop:
         if self.quantizer is not None:
             row["anchors"] = self.quantizer.anchors.tolist()
             row["usage"] = self.quantizer.usage.tolist()
-        if s.revive_anchors and not last:  # what was evaluated is what is saved
-            row["revived"] = self.take_step.revive_anchors()
         if len(row) > 2:
             self.log(row)
         self.log_time = time.monotonic()  # the next rate should not count this
@@ -296,10 +253,9 @@ class Loop:
         self.run.save(progress | self.take_step.state_dict())
         self.save_time = time.monotonic()
 
-    def restore(self) -> None:
-        """Load the run's checkpoint and remove later rows of metrics."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from the run's checkpoint and remove later rows of metrics."""
         assert self.run is not None
-        state = self.run.load()
         try:
             self.take_step.load_state_dict(state)
             self.sums.sums.copy_(state["sums"])
@@ -314,7 +270,6 @@ class Loop:
             raise AibError(
                 f"{self.run.checkpoint} does not fit this run: {first_line(error)}"
             ) from error
-        self.take_step.set_rates(max(0, self.step - 1))
         if self.fabric.is_global_zero:
             rows = self.run.truncate_metrics(self.step)
             self.last = next((row for row in reversed(rows) if "total" in row), {})

@@ -66,8 +66,8 @@ def make_optimizer(
     if s.lr_backbone is not None:
         if not names:
             raise AibError(
-                "lr_backbone is for pretrained weights: add --init FAMILY:PATH or --pretrained, or "
-                "leave it out (--lr-backbone None)"
+                "lr_backbone is for pretrained weights: add --init or --pretrained, or leave it "
+                "out (--lr-backbone None)"
             )
         scale = s.lr_backbone / s.lr
     groups = parameter_groups(model, s.weight_decay, profile.decay_all, scaled=names, scale=scale)

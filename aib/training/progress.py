@@ -4,43 +4,21 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import timedelta
 from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from aib.config.profiles import get_profile
 from aib.system.progress import Tick, progress_bar, silent
 
 
-class Pace:
-    """Mean seconds of what was timed."""
-
-    def __init__(self) -> None:
-        self.count, self.seconds = 0, 0.0
-
-    def add(self, count: int, seconds: float) -> None:
-        self.count, self.seconds = self.count + count, self.seconds + seconds
-
-    @property
-    def mean(self) -> float:
-        return self.seconds / self.count
-
-
 class Reporter:
     """Receives the metrics at every log interval, and messages; this one ignores them.
 
-    Beside the logged metrics a row has `profile`, and `seconds_left` with all evaluations.
+    Beside the logged metrics a row has `profile`, and `seconds_left` of the remaining steps.
     """
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None: ...
@@ -60,21 +38,11 @@ class LineReporter(Reporter):
         self.total, self.epochs = total_steps, epochs
 
     def metrics(self, row: dict[str, Any]) -> None:
-        left = row["seconds_left"]
-        remaining = "" if left is None else f"  {left:.0f} s left"
         position = f"epoch {row['epoch'] + 1}/{self.epochs}  step {row['step']}/{self.total}"
-        print(f"{position}  {format_metrics(row)}{remaining}", flush=True)
+        print(f"{position}  {format_metrics(row)}  {row['seconds_left']:.0f} s left", flush=True)
 
     def message(self, text: str) -> None:
         print(text, flush=True)
-
-
-class TimeLeftColumn(TimeRemainingColumn):
-    """The time in a task's field `left`; without the field rich's estimate."""
-
-    def render(self, task: Task) -> Text:
-        left = task.fields.get("left")
-        return super().render(task) if left is None else Text(left, "progress.remaining")
 
 
 class BarReporter(Reporter):
@@ -86,21 +54,19 @@ class BarReporter(Reporter):
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TimeLeftColumn(),
+            TimeRemainingColumn(),
         )
         self.latest = Text()  # on its own line: beside the bar it would not fit 80 columns
         self.live = Live(Group(self.bar, self.latest), console=self.console)
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None:
         self.epochs = epochs
-        self.steps = self.bar.add_task("starting", total=total_steps, completed=done, left="")
+        self.steps = self.bar.add_task("starting", total=total_steps, completed=done)
         self.live.start()
 
     def metrics(self, row: dict[str, Any]) -> None:
         position = f"epoch {row['epoch'] + 1}/{self.epochs}"
-        left = row["seconds_left"]
-        time = "" if left is None else str(timedelta(seconds=round(left)))
-        self.bar.update(self.steps, completed=row["step"], description=position, left=time)
+        self.bar.update(self.steps, completed=row["step"], description=position)
         self.latest.plain = format_metrics(row)
 
     def message(self, text: str) -> None:

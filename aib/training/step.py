@@ -20,15 +20,9 @@ from aib.models.masked import CLOSED, Masked
 from aib.models.modes import autocast
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
-from aib.training.freeze import FrozenLayers
+from aib.training.freeze import FrozenLayers, frozen_norms
 from aib.training.metrics import MEANS, average_over_ranks, not_finite
-from aib.training.optim import (
-    area_at,
-    beta_at,
-    learning_rate,
-    load_optimizer_state,
-    make_optimizer,
-)
+from aib.training.optim import area_at, beta_at, learning_rate, load_optimizer_state, make_optimizer
 
 AREA = MEANS.index("area")
 
@@ -83,6 +77,12 @@ def budget_of(model: Classifier, s: Settings) -> Budget:
     return s.budget or ("image" if small else "mean")
 
 
+def has_trained_map(model: Classifier) -> bool:
+    """Whether the map comes from trained weights: its area then needs no ramp."""
+    parts = {name for name, _ in model.named_parameters() if name.startswith("propose.")}
+    return bool(parts) and parts <= model.pretrained_names
+
+
 def smooth_labels(y: Tensor, num_classes: int, share: float) -> Tensor:
     """Move this share of each label to all classes alike: indices [B] to probabilities [B,C]."""
     if not share:
@@ -135,7 +135,8 @@ class TrainingStep:
             fabric.device, memory_format=self.memory_format
         )
         self.average = WeightAverage(self.model, s.ema) if s.ema else None
-        self.frozen = FrozenLayers(self.model, s.freeze)
+        self.kept = s.freeze, (self.model.pretrained_names if s.freeze_norm else ())
+        self.frozen = FrozenLayers(self.model, *self.kept)
         if teacher is not None:
             teacher.to(memory_format=self.memory_format)  # type: ignore[call-overload]
         objective: nn.Module = Objective(self.model, s, teacher)
@@ -149,6 +150,7 @@ class TrainingStep:
         self.area = torch.ones((), device=fabric.device)
         self.before = torch.zeros(2, device=fabric.device)
         self.budget = float(self.model.recipe.get("area", 1.0))  # of a masked model's map
+        self.ramp = not has_trained_map(self.model)
         # The learning rate of each group, for a captured step.
         count = len(optimizer.param_groups) if capture else 0
         self.rates = [torch.zeros((), device=fabric.device) for _ in range(count)]
@@ -179,12 +181,7 @@ class TrainingStep:
             group["lr"] = self.rates[i].fill_(mine) if self.rates else mine
         self.beta.fill_(beta_at(self.settings, step, self.steps_per_epoch))
         total_steps = self.settings.epochs * self.steps_per_epoch
-        self.area.fill_(area_at(self.budget, step, total_steps))
-
-    def finish(self) -> Classifier:
-        """The trained model. Call it once, after the frozen layers are released."""
-        model = self.average.release(self.model) if self.average else self.model
-        return model.eval()
+        self.area.fill_(area_at(self.budget, step, total_steps) if self.ramp else self.budget)
 
     def next_part(
         self, batches: Iterator[tuple[Tensor, Tensor]], step: int, part: int
@@ -229,19 +226,8 @@ class TrainingStep:
         s = self.settings
         images = (x.contiguous(memory_format=self.memory_format) for x, _ in islice(batches, count))
         with autocast(self.fabric.device, s.precision):
-            estimate_batch_norm(self.final_model, images, s.freeze, self.fabric.global_rank)
-
-    def revive_anchors(self) -> int:
-        """Move unused anchors, reset their optimizer state and return their number."""
-        quantizer = self.model.quantizer
-        if quantizer is None or not quantizer.anchors.requires_grad:
-            return 0
-        moved = quantizer.revive_unused()
-        if moved:
-            for state in self.optimizer.optimizer.state.get(quantizer.anchors, {}).values():
-                if isinstance(state, Tensor):
-                    state.zero_()  # in place: a captured step uses this memory
-        return moved
+            kept = frozen_norms(self.final_model, *self.kept)
+            estimate_batch_norm(self.final_model, images, kept, self.fabric.global_rank)
 
     def check_finite(self, step: int) -> None:
         """Raise if a weight is not finite, which the loss need not show."""
@@ -254,6 +240,7 @@ class TrainingStep:
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint holds of model, optimizer and average."""
         return {
+            "pretrained_names": sorted(self.model.pretrained_names),  # they have rates of their own
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "average": self.average.model.state_dict() if self.average else None,

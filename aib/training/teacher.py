@@ -96,9 +96,6 @@ class Teacher(nn.Module):
         except AibError as error:
             return f"its weights are not those to start from: {first_line(error)}"
         model.preprocessing = replace(model.preprocessing, mean=own.mean, std=own.std)
-        names, copied = (n for n, _ in model.named_parameters()), "propose.trunk.stages."
-        kept = (n for n in names if n in loaded.loaded or n.startswith(copied))
-        model.pretrained_names = frozenset(kept)
         return str(loaded)
 
     def relabel(self, images: ImageSet) -> ImageSet:

@@ -4,6 +4,7 @@ import warnings
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.fabric import Fabric
@@ -19,21 +20,9 @@ from aib.models.classifier import Classifier, model_name
 from aib.models.networks.attachment import attach, attach_options
 from aib.models.networks.by_name import build_network, call_builder, preprocessing_of
 from aib.models.registry import create_model, evaluator_name, family, find_entry
-from aib.models.weights import (
-    CHECKPOINT,
-    CONFIG,
-    READERS,
-    WEIGHTS,
-    read_config,
-    read_preprocessing,
-)
+from aib.models.weights import CHECKPOINT, CONFIG, READERS, WEIGHTS, read_config, read_preprocessing
 from aib.runs.download import is_address
-from aib.runs.files import (
-    final_split,
-    measured_split,
-    read_held_out,
-    write_evaluation,
-)
+from aib.runs.files import final_split, measured_split, read_held_out, write_evaluation
 from aib.runs.pretrained import find_model, from_pretrained, packaged_models
 from aib.system.files import sha256
 from aib.training.checkpoint import require_checkpoint
@@ -44,13 +33,7 @@ from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter
 from aib.training.teacher import Teacher
-from aib.training.warm_start import (
-    FAMILIES,
-    is_backbone,
-    load_backbone,
-    load_trained,
-    mark_pretrained,
-)
+from aib.training.warm_start import FAMILIES, is_backbone, load_backbone, load_trained
 
 
 @dataclass(frozen=True)
@@ -105,43 +88,30 @@ def _train(s: Settings, folder: Path, fabric: Fabric, resume: bool, report: Repo
     """`train` in each of the processes."""
     recorded = read_held_out(folder) if resume else None
     teacher = None if s.teacher is None else load_teacher(s.teacher, s.distill or 1.0)
-    data = load_data(s, "train", recorded)
+    sets = {"train": load_data(s, "train", recorded)}
     own_validation = has_split(s.data, "val")
-    validation = load_data(s, "val", recorded) if s.holdout or own_validation else None
-    test: list[ImageSet] = []  # loaded now: an error in them is one before the training
-    if final_split(s) == "test":
-        run_on_rank_zero(fabric, lambda: test.append(load_data(s, "test")))
+    if s.holdout or own_validation:
+        sets["val"] = load_data(s, "val", recorded)
+    if final_split(s) == "test":  # loaded now: an error in them is one before the training
+        run_on_rank_zero(fabric, lambda: sets.update(test=load_data(s, "test")))
     if teacher is not None:
-        data, test = teacher.relabel(data), [teacher.relabel(one) for one in test]
-        validation = validation and teacher.relabel(validation)
-    model = build_model(s, data, resume=resume, report=report, teacher=teacher)
+        sets = {split: teacher.relabel(images) for split, images in sets.items()}
+    model = build_model(s, sets["train"], resume=resume, report=report, teacher=teacher)
     if resume:  # normalised as the weights expect, which need not be the data's own way
         model.preprocessing = read_preprocessing(folder / CONFIG)
-    data = data.prepared_for(model.preprocessing)
-    model.preprocessing = data.preprocessing
-    loaded = [data, *([validation] if validation else []), *test]
-    for left_out in dict.fromkeys(part.describe_skipped() for part in loaded if part.skipped):
+    model.preprocessing = sets["train"].prepared_for(model.preprocessing).preprocessing
+    sets = {split: images.prepared_for(model.preprocessing) for split, images in sets.items()}
+    skipped = (images.describe_skipped() for images in sets.values() if images.skipped)
+    for left_out in dict.fromkeys(skipped):
         report.message(f"warning: {left_out}")
     report.message(
-        f"{s.model} on {s.data}: {len(data):,} images, {counted(s.epochs, 'epoch')}, "
+        f"{s.model} on {s.data}: {len(sets['train']):,} images, {counted(s.epochs, 'epoch')}, "
         f"{fabric.device}; writing to {folder}"
     )
-    held_out, unseen = (
-        None if one is None else one.prepared_for(model.preprocessing)
-        for one in (validation, test[0] if test else None)
-    )
-    return run_training(
-        model,
-        s,
-        (data, held_out, unseen),
-        fabric,
-        report,
-        folder,
-        {"settings": s.to_dict()},
-        recorded=validation.keys if validation and not own_validation else None,
-        resume=resume,
-        teacher=teacher,
-    )
+    about = {"settings": s.to_dict()}
+    keys = sets["val"].keys if "val" in sets and not own_validation else None
+    how: dict[str, Any] = {"recorded": keys, "resume": resume, "teacher": teacher}
+    return run_training(model, s, sets, fabric, report, folder, about, **how)
 
 
 def evaluator_settings(s: Settings) -> Settings:
@@ -233,14 +203,13 @@ def build_model(
         own, model.preprocessing = model.preprocessing, data.preprocessing
         if own.mean != Preprocessing.mean:  # a family's own statistics come before the data's
             model.preprocessing = replace(data.preprocessing, mean=own.mean, std=own.std)
-    if teacher is not None and s.init is None:  # to resume, for the names of what is loaded
-        loaded = teacher.start(model)
-        (report or Reporter()).message(f"{s.teacher}: {loaded}")
-    if resume:
-        if s.init is not None and is_backbone(s.init):
-            mark_pretrained(model)
-    elif s.init is not None and not own_weights(s):
-        load_init(model, s.init, report or Reporter())
+    if resume or own_weights(s):
+        return model
+    report = report or Reporter()
+    if s.init is not None:
+        load_init(model, s.init, report)
+    elif teacher is not None:
+        report.message(f"{s.teacher}: {teacher.start(model)}")
     return model
 
 

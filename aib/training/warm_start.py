@@ -23,6 +23,7 @@ from aib.models.weights import (
 )
 
 FAMILIES = {"vgg16": "vgg", "lite0": "lite0", "lite2": "lite2"}  # --init FAMILY:PATH: backbone
+COPY = "propose.trunk.stages"  # of the network's first layers, in a model that looks with one
 SAME_FORM = "; give the model, size and options of its training"
 VGG_LAYERS = "features."  # how torchvision and timm begin the names of VGG's convolutions
 
@@ -68,8 +69,9 @@ def load_backbone(model: Classifier, path: str | Path) -> LoadedWeights:
     else:
         ignored = _load_lite(model, network, found, path)
     copy_to_proposal(model, prefix)
-    mark_pretrained(model)
+    prefixes = (prefix, f"{COPY}.", *(["head."] if _keeps_head(model) else []))
     names = [name for name, _ in model.named_parameters()]
+    model.pretrained_names = frozenset(name for name in names if name.startswith(prefixes))
     return LoadedWeights(
         loaded=tuple(name for name in names if name in model.pretrained_names),
         fresh=tuple(name for name in names if name not in model.pretrained_names),
@@ -154,6 +156,9 @@ def start_from(model: Classifier, weights: dict[str, Tensor], path: Path) -> Loa
     load_tensors(model, kept, path, fresh=fresh, advice=SAME_FORM)
     if missing:
         copy_to_proposal(model, "body" if model.recipe["kind"] == "attached" else "body.0")
+    copied = f"{COPY}." if missing else ()
+    names = (name for name, _ in model.named_parameters())
+    model.pretrained_names = frozenset(n for n in names if n in kept or n.startswith(copied))
     return LoadedWeights(tuple(kept), fresh, tuple(ignored))
 
 
@@ -194,11 +199,3 @@ def backbone_of(model: Classifier) -> tuple[str, nn.Module]:
         )
     prefix = "body.0." if model.takes_mask else "stem."
     return prefix, model.get_submodule(prefix[:-1])
-
-
-def mark_pretrained(model: Classifier) -> None:
-    """Note which parameters are those of ImageNet, for `lr_backbone`."""
-    prefix, _ = backbone_of(model)
-    prefixes = [prefix, "propose.trunk.stages.", *(["head."] if _keeps_head(model) else [])]
-    names = (name for name, _ in model.named_parameters())
-    model.pretrained_names = frozenset(n for n in names if n.startswith(tuple(prefixes)))

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+import aib
 from aib.cli import main
 from aib.commands import train as command
 from aib.commands.setting_flags import GROUPS
 from aib.config.presets import PRESETS
 from aib.config.settings import Settings, setting_types
+from aib.runs import pretrained
 from tests.helpers import run_process
 
 
@@ -69,15 +71,15 @@ def test_what_cannot_be_trained_is_an_error(
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ([], {"init": "pets_masked", "freeze": ("body", "propose"), "evaluate_every": 5}),
-        (["--holdout", "0.3"], {"holdout": 0.3, "evaluate_every": 1}),
+        ([], {"init": "pets_masked", "epochs": 0, "data": "folder:photos:image_size=224"}),
         (["--epochs", "2", "--lr", "0.1"], {"epochs": 2, "lr": 0.1, "init": "pets_masked"}),
-        (["--freeze", "body"], {"freeze": ("body",), "lr": 1e-3}),
-        (["--evaluator"], {"init": None, "freeze": ()}),
+        (["--freeze", "propose"], {"freeze": ("propose",), "epochs": 20}),
+        (["--init", "vgg16:vgg16.pth"], {"init": "vgg16:vgg16.pth", "epochs": 20}),
+        (["--evaluator"], {"init": None, "head_epochs": 0, "lr_backbone": None}),
         (["--model", "tiny"], {"model": "tiny", "init": None, "data": "folder:photos"}),
     ],
 )
-def test_the_users_own_images_get_a_model_that_this_machine_can_train(
+def test_the_user_s_own_images_get_a_model(
     more: list[str], expected: dict[str, Any], started: list, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -85,6 +87,32 @@ def test_the_users_own_images_get_a_model_that_this_machine_can_train(
     assert main(["train", "--data", "folder:photos", "--accelerator", "cpu", *more]) == 0
     [settings] = started
     assert {name: getattr(settings, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("images", "more", "expected"),
+    [
+        (250, [], {"epochs": 5, "batch_size": 32, "accumulate": 8, "area": 0.6, "width": 0.1}),
+        (60, [], {"epochs": 20, "batch_size": 4, "accumulate": 1}),
+        (4000, [], {"epochs": 2, "lr": 1e-3, "lr_backbone": 1e-4, "freeze_norm": True}),
+        (250, ["--freeze", "body"], {"epochs": 0, "head_epochs": 100}),
+    ],
+)
+def test_a_light_packaged_model_learns_own_images_with_all_its_layers(
+    images: int, more: list[str], expected: dict[str, Any], started: list, tmp_path, monkeypatch
+) -> None:
+    """In the form in which it is packaged, for a length by the number of images."""
+    light = aib.create_model("lite0_masked", 5, 224, area=0.6, width=0.1)
+    light.save_pretrained(tmp_path / "light")
+    monkeypatch.setattr(pretrained, "PACKAGED", tmp_path)
+    (tmp_path / "photos/train/cat").mkdir(parents=True)
+    for number in range(images):
+        (tmp_path / f"photos/train/cat/{number}.jpg").touch()
+    assert main(["train", "--data", f"folder:{tmp_path}/photos", *more]) == 0
+    [settings] = started
+    values = settings.to_dict()
+    assert {name: values[name] for name in expected} == expected
+    assert (values["model"], values["init"]) == ("lite0_masked", "light")
 
 
 def test_the_help_is_short_and_names_every_setting_in_a_group(tmp_path: Path) -> None:

@@ -2,14 +2,12 @@
 
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 import aib
-from aib.config.own_images import SMALLEST, own_images
 from aib.config.settings import Settings
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
@@ -44,8 +42,8 @@ def write_photos(folder: Path) -> None:
 
 def write_package(folder: Path) -> None:
     """The packaged model with a sixteenth of its width and random weights."""
-    options = own_images(gpu=False, image_size=SMALLEST).options
-    model = aib.create_model("vgg_aib_masked", 37, 224, options=replace(options, width=0.0625))
+    options = {"head_norm": True, "pool_size": 1, "width": 0.0625}
+    model = aib.create_model("vgg_aib_masked", 37, 224, **options)
     model.save_pretrained(folder / "pets_masked")
 
 

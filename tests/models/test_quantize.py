@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aib import AnchorQuantizer
@@ -93,28 +93,3 @@ def test_perplexity_is_the_number_of_anchors_really_in_use(usage, perplexity):
     quantizer = AnchorQuantizer(4)
     quantizer.usage = torch.tensor(usage)
     assert quantizer.perplexity().item() == pytest.approx(perplexity, rel=1e-5)
-
-
-@settings(max_examples=40)
-@given(
-    st.lists(st.integers(0, 5), min_size=2, max_size=50), st.lists(grid, min_size=50, max_size=50)
-)
-def test_revival_moves_the_unused_next_to_used_ones_and_leaves_those_alone(usage, anchors):
-    quantizer = quantizer_with(anchors[: len(usage)])
-    quantizer.usage = torch.tensor(usage)
-    before = quantizer.anchors.detach().clone()
-    moved = quantizer.revive_unused()
-    twin = quantizer_with(anchors[: len(usage)])  # as in another process
-    twin.usage = torch.tensor(usage)
-    assert twin.revive_unused() == moved and torch.equal(twin.anchors, quantizer.anchors)
-    assert quantizer.revive_unused() == 0 and torch.equal(twin.anchors, quantizer.anchors)
-    after, used = quantizer.anchors.detach(), torch.tensor(usage) > 0
-    if not used.any():
-        assert moved == 0 and torch.equal(after, before)
-        return
-    assert moved == int((~used).sum())
-    assert torch.equal(after[used], before[used])
-    assert after.isfinite().all()
-    # each newcomer stands alone: it would otherwise be as unused as before
-    assert len(set(after[~used].tolist())) == moved
-    assert not set(after[~used].tolist()) & set(after[used].tolist())

@@ -7,7 +7,7 @@ import torch
 
 import aib
 from aib.system.files import write_whole
-from aib.training.checkpoint import load_checkpoint, save_checkpoint
+from aib.training.checkpoint import SCHEMA, load_checkpoint, save_checkpoint
 
 
 def test_a_full_disk_keeps_the_old_checkpoint(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
         def __reduce__(self) -> tuple:
             return (Path.touch, (tmp_path / "owned",))
 
-    torch.save({"schema": 2, "model": Evil()}, tmp_path / "checkpoint.pt")
+    torch.save({"schema": SCHEMA, "model": Evil()}, tmp_path / "checkpoint.pt")
     with pytest.raises(aib.AibError, match="cannot be read as a checkpoint"):
         load_checkpoint(tmp_path / "checkpoint.pt")
     assert not (tmp_path / "owned").exists()

@@ -42,7 +42,7 @@ def test_an_interrupted_or_finished_run_is_not_overwritten(tmp_path: Path) -> No
     resume = f"`aib train --resume '{run.folder}'`"
     with pytest.raises(aib.AibError, match=f"interrupted run; resume it with {resume}"):
         train(SHORT, run.folder)
-    with pytest.raises(aib.AibError, match=f"was interrupted: then resume with {resume}"):
+    with pytest.raises(aib.AibError, match=f"is an interrupted run: resume it with {resume}"):
         aib.from_pretrained(run.folder)
     run.write_weights(small_model())
     before = {p.name: p.read_bytes() for p in run.folder.iterdir()}

@@ -43,7 +43,7 @@ def test_the_fitted_model_can_be_trained_again() -> None:
 def test_frozen_anchors_stay() -> None:
     model = small_model(num_classes=4)
     before = model.quantizer.anchors.detach().clone()
-    fit(model, image_set(), replace(SMALL, freeze=("quantizer",), revive_anchors=True))
+    fit(model, image_set(), replace(SMALL, freeze=("quantizer",)))
     assert torch.equal(model.quantizer.anchors, before)
 
 

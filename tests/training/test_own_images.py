@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,11 +11,16 @@ import aib
 from aib.config.own_images import own_images
 from aib.config.settings import Settings
 from aib.errors import AibError
-from aib.runs.pretrained import packaged_models
-from aib.training.freeze import FrozenLayers
+from aib.models.weights import WEIGHTS
+from aib.runs import pretrained
+from aib.system.files import sha256
+from aib.training.fabric import start_fabric
+from aib.training.head import embed
+from aib.training.loop import Loop
+from aib.training.progress import Reporter
 from aib.training.train import build_model, load_data, train
 from tests.data import official
-from tests.helpers import RecordingReporter
+from tests.helpers import SMALL, RecordingReporter, image_set
 
 
 def test_test_images_that_do_not_fit_are_an_error_before_the_training(tmp_path) -> None:
@@ -49,21 +55,74 @@ def test_without_test_images_the_last_validation_is_the_result(tmp_path) -> None
     assert found == {k: v for k, v in last["validation"].items() if k in found}  # evaluated once
 
 
+def light_model(folder: Path, classes: int = 5, **options) -> aib.Classifier:
+    """A small model in place of the packaged one, with BatchNorm that has seen images."""
+    torch.manual_seed(3)
+    model = aib.create_model("lite0_masked", classes, 224, width=0.05, **options)
+    model(torch.randn(8, 3, 64, 64))
+    model.eval().save_pretrained(folder / "light")
+    return model
+
+
+def own_settings(folder: Path, **changes) -> Settings:
+    """What `aib train` takes for photographs in this folder, which it writes."""
+    official.write_folder(folder / "photos", classes=3, per_class=6)
+    data = {"data": f"folder:{folder}/photos:image_size=64", "accelerator": "cpu", "workers": 0}
+    recipe = json.loads((folder / "light/config.json").read_text())["model"]
+    return own_images(str(folder / "light"), recipe, 18, gpu=False, given=data | changes)
+
+
+def test_a_head_alone_is_trained_on_cached_features(tmp_path) -> None:
+    """All else stays as it is, in seconds; each image is embedded once."""
+    start = light_model(tmp_path)
+    s = own_settings(tmp_path, epochs=0)
+    trained = train(s, tmp_path / "run")
+    saved = aib.from_pretrained(tmp_path / "run").state_dict()
+    changed = {n for n, v in start.state_dict().items() if not torch.equal(v, saved[n])}
+    assert changed == {"head.weight", "head.bias"} and trained.model.num_classes == 3
+    again = train(s, tmp_path / "again")
+    assert sha256(tmp_path / "again" / WEIGHTS) == sha256(tmp_path / "run" / WEIGHTS)
+    assert again.evaluation.nll == trained.evaluation.nll
+
+
+def test_embeddings_are_what_the_head_receives_in_a_pass_without_noise(tmp_path) -> None:
+    model, data = light_model(tmp_path), image_set(6, 3, size=64)
+    s = replace(SMALL, head_epochs=1, epochs=0)
+    e, labels = embed(model, model.head, data, s, start_fabric(s), Reporter())
+    x = torch.stack([data.preprocessing.normalise(image) for image in data.images])
+    with torch.no_grad():
+        logits = model(x, deterministic=True).logits
+        torch.testing.assert_close(
+            model.head(e, (1, 1), True, None)[1][0, 0].softmax(-1), logits.exp()
+        )
+    assert torch.equal(labels, data.labels)
+
+
+def test_all_layers_follow_with_the_area_and_the_statistics_of_the_start(tmp_path) -> None:
+    start = light_model(tmp_path, area=0.4)
+    s = own_settings(tmp_path, epochs=2)
+    data = load_data(s, "train")
+    model = build_model(s, data.prepared_for(start.preprocessing))
+    step = Loop(model, data.prepared_for(model.preprocessing), s).take_step
+    for number in (0, 3):
+        step.set_rates(number)
+        assert float(step.area) == pytest.approx(0.4)
+    full = {id(p) for g in step.optimizer.param_groups if g["lr_scale"] == 1 for p in g["params"]}
+    assert full == {id(p) for p in model.head.parameters()}
+    trained = train(s, tmp_path / "run").model.state_dict()
+    kept = {n for n, v in start.state_dict().items() if torch.equal(v, trained[n])}
+    assert {n for n in kept if "num_batches" not in n} == {
+        n for n in trained if n.endswith(("running_mean", "running_var"))
+    }
+
+
 def test_a_packaged_model_is_started_from_by_its_name(tmp_path, monkeypatch) -> None:
-    """Other classes get a new head, and nothing else is trained with the default settings."""
-    official.write_folder(tmp_path / "photos")
-    monkeypatch.chdir(tmp_path)
-    s = own_images(gpu=False, image_size=112).updated(data="folder:photos:image_size=112")
+    monkeypatch.setattr(pretrained, "PACKAGED", tmp_path)
+    start = light_model(tmp_path)
+    s = replace(own_settings(tmp_path), init="light")
     model = build_model(s, load_data(s, "train"))
-    packaged = aib.from_pretrained(packaged_models()["pets_masked"])
-    trained = FrozenLayers(model, s.freeze)
-    assert [n for n, p in model.named_parameters() if p.requires_grad] == [
-        n for n, _ in model.named_parameters() if n.startswith("head.")
-    ]
-    trained.release()
-    for name, value in packaged.state_dict().items():
-        if not name.startswith("head."):
-            assert torch.equal(model.state_dict()[name], value), name
+    for name, value in start.state_dict().items():
+        assert name.startswith("head.") or torch.equal(model.state_dict()[name], value), name
     assert model.num_classes == 3
-    with pytest.raises(AibError, match=r"the name of a packaged model \(pets_masked"):
+    with pytest.raises(AibError, match=r"the name of a packaged model \(light"):
         build_model(s.updated(init="pets"), load_data(s, "train"))

@@ -24,7 +24,7 @@ from tests.training.processes import start_pair
 from tests.training.test_loop import attached, zero_noise
 
 TRAINING = (
-    "train --data shapes:count=96 --model tiny_aib_qt --width 0.25 --batch-size 16 "
+    "train --data shapes:count=32 --model tiny_aib_qt --width 0.25 --batch-size 8 --workers 0 "
     "--accelerator cpu --devices 2 --out run"
 ).split()
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def train_on(devices: int) -> dict:
             patch.setattr(module, "noise_or_sample", zero_noise)
         patch.setattr(RunFolder, "write_weights", slow_write)
         model = attached()
-        changed = {"log_every": 2, "ema": 0.9, "clip": 1.0}
+        changed = {"log_every": 2, "ema": 0.9, "clip": 1.0, "head_epochs": 2}
         run = "run" if devices > 1 else None
         fitted = fit(model, image_set(), replace(SMALL, devices=devices, **changed), run=run)
     assert run is None or Path(run, WEIGHTS).is_file()  # in every process

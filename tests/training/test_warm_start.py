@@ -202,7 +202,7 @@ def test_a_run_resumes_and_loads_without_the_file(path: Path, tmp_path: Path, mo
     for split in ("train", "test"):
         write_folder(tmp_path / "photos" / split, classes=2, per_class=3)
     data = f"folder:{tmp_path}/photos:image_size=112"
-    s = replace(SETTINGS, data=data, init=f"vgg16:{path}", ema=0.5, workers=0)
+    s = replace(SETTINGS, data=data, init=f"vgg16:{path}", ema=0.5, workers=0, head_epochs=2)
     whole = train(s, tmp_path / "whole")
     original = Loop.end_epoch
 
