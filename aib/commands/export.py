@@ -47,6 +47,8 @@ def export_(
     print(f"  largest difference from PyTorch on {checked.images} images:")
     for name, difference in checked.differences.items():
         print(f"    {name:<16} {difference:.1e}")
+    times = f"{checked.milliseconds:.1f} ms, in PyTorch {checked.pytorch_milliseconds:.1f} ms"
+    print(f"  one image on this CPU: {times}")
     if checked.other_level:
         print(f"  {checked.other_level} positions midway between two levels took the other one")
 

@@ -1,6 +1,7 @@
 """Compare an exported file with PyTorch, before it is written."""
 
 from dataclasses import dataclass
+from timeit import repeat
 
 import torch
 from torch import Tensor
@@ -24,6 +25,8 @@ class Check:
     images: int
     differences: dict[str, float]  # largest absolute difference of each output
     other_level: int  # positions midway between two anchors that took the other one
+    milliseconds: float  # of one image in the file, on this machine
+    pytorch_milliseconds: float
 
 
 @torch.no_grad()
@@ -52,7 +55,13 @@ def check(model: Classifier, run: Runner) -> Check:
                 f"the exported model is not the one in PyTorch: {name} differs by "
                 f"{difference:.2g}, and {limit:.2g} is allowed; no file was written"
             )
-    return Check(len(pixels), differences, other_level)
+    times = (milliseconds(one, pixels[:1]) for one in (run, eager))
+    return Check(len(pixels), differences, other_level, *times)
+
+
+def milliseconds(run: Runner | OnePass, pixels: Tensor, calls: int = 5) -> float:
+    """The shortest time of a few calls."""
+    return 1e3 * min(repeat(lambda: run(pixels), number=1, repeat=calls))
 
 
 def is_tie(model: Classifier, x: Tensor, expected: Tensor, actual: Tensor) -> Tensor:

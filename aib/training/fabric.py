@@ -27,6 +27,10 @@ def start_fabric(s: Settings, folder: Path | None = None) -> Fabric:
     """Fabric by the settings, with all its processes; `folder` is for the loggers."""
     if s.precision == "fp16" and (s.accelerator == "cpu" or not torch.cuda.is_available()):
         raise AibError("fp16 needs a GPU; on a CPU use bf16 or fp32")  # Fabric would take bf16
+    cores = max(os.cpu_count() or 1, 2)
+    on_cpu = s.accelerator == "cpu" or (s.accelerator == "auto" and not torch.cuda.is_available())
+    if on_cpu and s.devices > cores:
+        raise AibError(f"{s.devices} processes on {cores} CPU cores would wait for each other")
     for name in ("lightning.fabric", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.WARNING)  # we report ourselves
     warnings.filterwarnings("ignore", message=".*The `srun` command is available.*")

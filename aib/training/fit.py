@@ -13,6 +13,7 @@ from aib.config.settings import CHOICES, Settings
 from aib.data import ImageSet, as_images
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
+from aib.evaluation.error import describe_split
 from aib.models.classifier import Classifier
 from aib.models.masked import Masked
 from aib.models.weights import weights_sha256
@@ -117,6 +118,7 @@ def run_training(
         elif s.head_epochs:
             seconds = train_head(model, images, s, fabric, report)
         loop = Loop(model, images, s, sets.get("val"), run, report, fabric, teacher, seconds)
+        loop.test_images = 0 if test is None else len(test)
         if state is not None:
             loop.restore(state)
         with SignalCatcher() as stop:
@@ -126,6 +128,7 @@ def run_training(
         if run is not None:  # all wait: a process that returned earlier might read the weights
             run_on_rank_zero(fabric, lambda: run.write_weights(fitted.model))
         if test is not None and fabric.is_global_zero:
+            report.message(f"evaluating {len(test):,} {describe_split(test.split)} images")
             reference = None
             if teacher is not None:
                 test, reference = teacher.label(test, s.workers)

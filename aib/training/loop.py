@@ -100,6 +100,12 @@ class Loop:
             count = self.batches.num_images
             raise AibError(f"{count} training images are fewer than one batch of {s.batch_size}")
         self.total_steps = s.epochs * self.steps_per_epoch
+        if left_out := self.batches.num_images - self.steps_per_epoch * s.batch_size:
+            if s.epochs:
+                self.report.message(
+                    f"{left_out:,} of {self.batches.num_images:,} training images are left out of "
+                    f"each epoch, as every batch has {s.batch_size}"
+                )
         self.take_step = TrainingStep(model, s, fabric, self.steps_per_epoch, teacher)
         self.quantizer = self.take_step.model.quantizer
         self.sums = MetricSums(fabric.device)
@@ -107,6 +113,7 @@ class Loop:
         self.logged_step = 0  # metrics are summed since then
         self.seconds = seconds  # of training before: of the head, or until a restored checkpoint
         self.began = time.monotonic()  # `train` sets it anew, earlier by `seconds`
+        self.test_images = 0  # to evaluate after the training
         self.last: dict[str, Any] = {}  # the last row of metrics
         self.last_validation: Evaluation | None = None
         self.calibration: Calibration | None = None  # fitted on the held-out images
@@ -167,6 +174,20 @@ class Loop:
         with self.report.task("evaluating", len(data)) as tick:
             return evaluate(model, data, precision=s.precision, tick=tick, **machine, **options)
 
+    def is_evaluated(self, epoch: int) -> bool:
+        """Whether the held-out images are evaluated after this epoch."""
+        s = self.settings
+        return epoch == s.epochs - 1 or (epoch + 1) % s.evaluate_every == 0
+
+    def estimate_left(self, epoch: int, seconds_per_step: float) -> float:
+        """The seconds of the remaining steps and evaluations: three forward passes make a step."""
+        s, model = self.settings, self.take_step.model
+        images = self.test_images
+        if self.validation is not None:
+            images += len(self.validation) * sum(map(self.is_evaluated, range(epoch, s.epochs)))
+        passes = images * (model.eval_samples[0] if model.is_random else 1)
+        return seconds_per_step * (self.total_steps - self.step + passes / (3 * s.batch_size))
+
     def log_metrics(self, epoch: int) -> None:
         """Log the mean metrics since the last time; raise if any was not finite."""
         s = self.settings
@@ -188,7 +209,7 @@ class Loop:
         interval = max(1e-9, now - self.log_time)
         row["images_per_second"] = images / interval
         row["seconds"] = now - self.began
-        left = (self.total_steps - self.step) * interval / steps
+        left = self.estimate_left(epoch, interval / steps)
         self.logged_step, self.log_time = self.step, now
         self.log(row)
         shown = {"profile": self.take_step.model.profile, "seconds_left": left}
@@ -200,7 +221,7 @@ class Loop:
         s = self.settings
         row: dict[str, Any] = {"step": self.step, "epoch": epoch}
         last = epoch == s.epochs - 1
-        due = last or (epoch + 1) % s.evaluate_every == 0
+        due = self.is_evaluated(epoch)
         few_steps = last and self.total_steps < FEW_STEPS
         if (due and s.ema_batch_norm and (last or self.validation is not None)) or few_steps:
             count = s.ema_batch_norm or len(self.batches)

@@ -4,11 +4,12 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from aib.config.profiles import get_profile
@@ -18,7 +19,7 @@ from aib.system.progress import Tick, progress_bar, silent
 class Reporter:
     """Receives the metrics at every log interval, and messages; this one ignores them.
 
-    Beside the logged metrics a row has `profile`, and `seconds_left` of the remaining steps.
+    Beside the logged metrics a row has `profile`, and `seconds_left` with all evaluations.
     """
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None: ...
@@ -54,19 +55,20 @@ class BarReporter(Reporter):
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
         )
         self.latest = Text()  # on its own line: beside the bar it would not fit 80 columns
         self.live = Live(Group(self.bar, self.latest), console=self.console)
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None:
         self.epochs = epochs
-        self.steps = self.bar.add_task("starting", total=total_steps, completed=done)
+        self.steps = self.bar.add_task("starting", total=total_steps, completed=done, left="")
         self.live.start()
 
     def metrics(self, row: dict[str, Any]) -> None:
         position = f"epoch {row['epoch'] + 1}/{self.epochs}"
-        self.bar.update(self.steps, completed=row["step"], description=position)
+        left = f"{timedelta(seconds=round(row['seconds_left']))} left"
+        self.bar.update(self.steps, completed=row["step"], description=position, left=left)
         self.latest.plain = format_metrics(row)
 
     def message(self, text: str) -> None:
@@ -78,7 +80,7 @@ class BarReporter(Reporter):
             with progress_bar(total) as tick:
                 yield tick
             return
-        task = self.bar.add_task(what, total=total)
+        task = self.bar.add_task(what, total=total, left="")
         yield lambda _, done: self.bar.advance(task, done)
         self.bar.remove_task(task)
 

@@ -185,6 +185,7 @@ def test_the_command_writes_a_file_that_says_all_about_itself(saved, written):
     shapes = {output.name: list(output.shape) for output in session.get_outputs()}
     assert shapes == about["outputs"]
     assert set(answer["check"]["differences"]) == set(shapes)
+    assert answer["check"]["milliseconds"] > 0 < answer["check"]["pytorch_milliseconds"]
     assert b"site-packages" not in path.read_bytes()  # nobody's folders
 
 

@@ -2,13 +2,17 @@
 
 import io
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 import aib
+from aib.training import loop
 from aib.training.progress import BarReporter, LineReporter, Reporter, format_metrics
-from tests.helpers import SMALL, image_set, small_model
+from aib.training.step import TrainingStep
+from tests.helpers import SMALL, RecordingReporter, image_set, small_model
 
 ROW = {
     "step": 7,
@@ -70,7 +74,7 @@ def test_lines_show_progress_and_the_remaining_time(capsys: pytest.CaptureFixtur
 def test_the_bar_shows_epoch_metrics_messages_and_the_remaining_time() -> None:
     screen = io.StringIO()
     show(BarReporter(Console(file=screen, force_terminal=True, width=200)))
-    for text in ("before it begins", "epoch 2/2", "9/10", "error 12.50%", "img/s"):
+    for text in ("before it begins", "epoch 2/2", "9/10", "error 12.50%", "img/s", "0:01:30 left"):
         assert text in screen.getvalue()
 
 
@@ -90,3 +94,22 @@ def test_an_evaluation_has_a_bar_of_its_own_during_and_after_the_training(
     with report.task("evaluating", 50) as tick:
         tick("evaluating", 20)
     assert "evaluating" in screen.getvalue()
+
+
+def test_the_time_left_includes_all_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two epochs of five steps of 6 s; 10 held-out images per epoch and 20 test images."""
+    clock, step = SimpleNamespace(now=0.0), TrainingStep.__call__
+
+    def timed_step(*arguments: Any) -> Any:
+        clock.now += 6
+        return step(*arguments)
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(TrainingStep, "__call__", timed_step)
+    report, s = RecordingReporter(), replace(SMALL, log_every=1)
+    data = {"validation": image_set(10), "test": image_set(20)}
+    aib.fit(small_model(num_classes=4), image_set(), s, report=report, **data)
+    left = [row["seconds_left"] for row in report.rows]
+    image = 4 * 6 / 3 / 8  # four attention samples, a third of a step of eight images
+    before = [6 * n + 40 * image for n in (9, 8, 7, 6, 5)]
+    assert left == pytest.approx(before + [6 * n + 30 * image for n in (4, 3, 2, 1, 0)])
