@@ -100,12 +100,12 @@ class Loop:
             count = self.batches.num_images
             raise AibError(f"{count} training images are fewer than one batch of {s.batch_size}")
         self.total_steps = s.epochs * self.steps_per_epoch
-        if left_out := self.batches.num_images - self.steps_per_epoch * s.batch_size:
-            if s.epochs:
-                self.report.message(
-                    f"{left_out:,} of {self.batches.num_images:,} training images are left out of "
-                    f"each epoch, as every batch has {s.batch_size}"
-                )
+        left_out = self.batches.num_images - self.steps_per_epoch * s.batch_size
+        if s.epochs and left_out:
+            self.report.message(
+                f"{left_out:,} of {self.batches.num_images:,} training images are left out of each "
+                f"epoch, as every batch has {s.batch_size}"
+            )
         self.take_step = TrainingStep(model, s, fabric, self.steps_per_epoch, teacher)
         self.quantizer = self.take_step.model.quantizer
         self.sums = MetricSums(fabric.device)
