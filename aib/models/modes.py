@@ -15,14 +15,14 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 @contextmanager
 def evaluating(*parts: nn.Module) -> Iterator[None]:
     """Switch to evaluation mode; afterwards each layer is back in its own mode."""
-    trained = [layer for part in parts for layer in part.modules() if layer.training]
+    modes = {layer: layer.training for part in parts for layer in part.modules()}
     try:
-        for part in parts if trained else ():
+        for part in parts:
             part.eval()
         yield
     finally:
-        for layer in trained:
-            layer.training = True
+        for layer, training in modes.items():
+            layer.training = training
 
 
 @contextmanager

@@ -124,5 +124,5 @@ def test_a_packaged_model_is_started_from_by_its_name(tmp_path, monkeypatch) -> 
     for name, value in start.state_dict().items():
         assert name.startswith("head.") or torch.equal(model.state_dict()[name], value), name
     assert model.num_classes == 3
-    with pytest.raises(AibError, match=r"the name of a packaged model \(light"):
+    with pytest.raises(AibError, match=r"a packaged model \(light\)"):
         build_model(s.updated(init="pets"), load_data(s, "train"))
