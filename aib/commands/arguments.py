@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -30,16 +31,28 @@ def run_command(command: str, argv: Sequence[str]) -> None:
         if not word or re.fullmatch("--[a-z-]+=", word):
             raise AibError(f"the value after {word.rstrip('=') or before} is an empty string")
     module, prog = import_module(f"aib.commands.{command}"), f"aib {command}"
+    config = (*CONFIG, tyro.conf.DisallowNone)
     if hasattr(module, "main"):
         module.main(list(argv))
     elif isinstance(module.COMMAND, dict):
         if argv and not argv[0].startswith("-"):
             reject_unknown(argv[:1], module.COMMAND, "no command")
+        commands = {name: _without_hints(one) for name, one in module.COMMAND.items()}
         tyro.extras.subcommand_cli_from_dict(
-            module.COMMAND, args=list(argv), prog=prog, description=module.__doc__, config=CONFIG
+            commands, args=list(argv), prog=prog, description=module.__doc__, config=config
         )
     else:
-        tyro.cli(module.COMMAND, args=list(argv), prog=prog, config=CONFIG)
+        tyro.cli(_without_hints(module.COMMAND), args=list(argv), prog=prog, config=config)
+
+
+def _without_hints(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, whose help prints no empty defaults, such as None: its texts explain them."""
+    hints = get_type_hints(command, include_extras=True)
+    for name, parameter in signature(command).parameters.items():
+        if parameter.default in (None, "", (), parameter.empty) or parameter.default is False:
+            hints[name] = Annotated[hints[name], tyro.conf.arg(help_behavior_hint="")]
+    command.__annotations__ = hints
+    return command
 
 
 def parse_samples(text: str) -> tuple[int, int]:

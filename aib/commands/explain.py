@@ -46,8 +46,8 @@ def explain(
         method: the model's own map, or Grad-CAM through captum.
         out: a new or empty folder to write to; by default explanations, explanations-2, ...
         overwrite: write to a folder that is not empty, and replace files of the same names.
-        samples: attention x latent samples, such as 4x12; by default as in evaluation, but one
-            deterministic pass of a masked model without a latent.
+        samples: attention x latent samples, such as 4x12; by default those of the evaluation, or
+            one pass without noise for a masked model without a latent.
         deterministic: use the means instead of samples.
         seed: random seed of the samples.
         device: cpu or cuda; by default cuda if available.

@@ -17,7 +17,7 @@ from aib.system.files import quoted, read_json, without_folders
 
 ENVIRONMENT = ("python", "aib", "torch", "device", "command")
 NOT_STORED = ("calibration_bins",)  # of an evaluation
-LOCATED = ("pointing", "energy", "auroc", "max_box_acc", "pxap", "mask_iou")
+LOCATED = ("pointing", "energy", "auroc", "max_box_acc", "pxap", "mask_iou", "max_f", "mae")
 CURVES = ("deletion", "insertion")
 AREAS = ("area", "over_random", "over_centre")  # of the evaluator's curve
 MASK = ("area", "closed", "open", "rounded", "bits", "faint_bits")
