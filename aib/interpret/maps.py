@@ -99,19 +99,10 @@ def explain_batch(
     if samples is None and model.takes_mask and model.eval_samples[1] == 1:  # without a latent
         deterministic = True  # a sample would differ in the noise behind the mask alone
     mode = nullcontext() if seed is None else seeded_evaluation(model, seed)
-    # The features that the attention sees; masked models have none to modulate.
-    features: list[Tensor] = []
-    attention = getattr(model, "attention", None) if model.takes_map else None
-    hook: Any = nullcontext()
-    if attention is not None:
-        hook = attention.register_forward_pre_hook(lambda _, inputs: features.append(*inputs))
-    with hook, mode, evaluating(model), torch.no_grad():
+    with mode, evaluating(model), torch.no_grad():
         out = model(x, samples, deterministic=deterministic)
     found = model.explanation_of(out, x, model.describe_samples(samples, deterministic))
     found = replace(found, seed=None if found.samples == "deterministic" else seed)
-    if features and found.map is not None:
-        modulation: Any = model.modulation
-        found = replace(found, energy_passed=energy_passed(features[0], found.map, modulation))
     if method == "auto":
         method = "gradcam" if found.map is None and has_captum() else "own"
     if method == "own":
@@ -161,18 +152,3 @@ def _read_photograph(policy: Preprocessing, source: Any) -> tuple[Tensor, Array]
         image = image.copy()  # `thumbnail` works in place
         image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
     return pixels, np.asarray(image)
-
-
-def energy_passed(
-    features: Tensor, maps: Tensor, modulation: Literal["gate", "residual"]
-) -> Tensor:
-    """Energy of the modulated features over that of the features, per image [B].
-
-    Features f [B,C,h,w], maps a [B,h,w]. `gate` passes f a, a share of at most 1 for a in [0,1];
-    `residual` passes f (1 + a), which filters nothing: 1 to 4. NaN where the features are all 0.
-    """
-    factor = maps if modulation == "gate" else 1 + maps
-    # sum_c (f_c m)^2 = m^2 sum_c f_c^2: the modulated features themselves are not needed.
-    energy = features.float().square().sum(dim=1)  # [B,h,w]
-    passed = (energy * factor.float().square()).sum(dim=(1, 2))
-    return passed / energy.sum(dim=(1, 2))

@@ -187,7 +187,6 @@ class MaskUse(FlatResults):
     rounded: Estimate  # the same with m rounded to 0 or 1
     shifted: Estimate  # the map moved by one cell
     blurred: Estimate  # the map averaged over 3 x 3 cells
-    nearly_closed: float | None = None  # images whose mask keeps less than 2% of the pixels
     faint_bits: float | None = None  # bits through pixels with m < 0.5; None without any bits
 
 
@@ -283,7 +282,7 @@ class Information:
     kl_bits: float | None = None
     entropy_bits: float | None = None
     perplexity: float | None = None
-    energy_passed: float | None = None
+    nearly_closed: float | None = None  # masks that keep less than 2% of the pixels, a share
     contrast: float | None = None
     flat_maps: float | None = None
     anchors: list[float] | None = None  # rising

@@ -33,7 +33,7 @@ OPACITY = 0.55  # of a map over its image
 BEST = 3  # classes that the picture names
 SEEN = "seen by the classifier\n(the dark part was noise)"
 PER_IMAGE = (
-    "probabilities", "map", "sigma", "level_indices", "kl_bits", "energy_passed", "images", "paths",
+    "probabilities", "map", "sigma", "level_indices", "kl_bits", "images", "paths",
     "mask", "seen", "bits",
 )  # fmt: skip
 
@@ -61,7 +61,6 @@ class Explanation:
     sigma: Tensor | None = None  # [B,h,w]
     level_indices: Tensor | None = None  # [B,h,w], 0 to Q - 1 in rising order of the anchors
     anchors: Tensor | None = None  # [Q], rising
-    energy_passed: Tensor | None = None  # [B], feature energy after modulation over that before
     mask: Tensor | None = None  # [B,H,W], masked models: the share of each pixel that is seen
     seen: Tensor | None = None  # [B,3,H,W], masked models: the normalised image under the mask
     bits: Tensor | None = None  # [B,H,W], masked models: at most so many pass each pixel

@@ -37,7 +37,8 @@ def model():
 def test_the_metrics_do_not_depend_on_the_batch_size(model):
     (one, first), (other, second) = measure(model, 20), measure(model, 7)
     for key, value in asdict(one["information"]).items():
-        assert asdict(other["information"])[key] == pytest.approx(value, rel=1e-5), key
+        if value is not None:
+            assert asdict(other["information"])[key] == pytest.approx(value, rel=1e-5), key
     name = "localisation_own_all_images"
     assert other[name] == pytest.approx(one[name], rel=1e-5) and set(one[name]) == LOCATED
     # near ties of two classes may fall either way by rounding; there are none here

@@ -31,7 +31,6 @@ def test_an_explanation_holds_what_the_deterministic_pass_gives():
 def test_a_model_without_attention_has_a_decision_and_bits_and_nothing_else():
     seen = explain_without_noise(eval_model("tiny_dvib"))
     assert seen.map is None and seen.method is None and seen.level_indices is None
-    assert seen.energy_passed is None
     assert seen.kl_bits.shape == (3,)
     with pytest.raises(aib.AibError, match="gradcam"):
         own_maps(eval_model("tiny_dvib"), X)

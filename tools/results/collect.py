@@ -109,7 +109,6 @@ def summarise_study(study: Mapping[str, Any]) -> dict[str, Any]:
         "accuracy": study["accuracy"],
         "verdict": (study["verdict"] or {}).get("name"),
         "contrast": information["contrast"],
-        "energy_passed": information["energy_passed"],
         "kl_bits": information["kl_bits"],
         "perplexity": information["perplexity"],
         "own": study["localisation_own_all_images"],  # the model's map, over all images

@@ -1,5 +1,6 @@
 """What the model decides, what its latent and map carry, and its own map against the object."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.config.validation import check_decided
+from aib.errors import AibWarning
+from aib.evaluation.error import MANY_CLOSED
 from aib.evaluation.intervals import finite_or_none
 from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View
@@ -16,6 +19,7 @@ from aib.interpret.metrics.pointing import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.similarity import min_max
 from aib.interpret.results import Study
 from aib.models import explanation
+from aib.models.masked import CLOSED
 
 
 def anchor_counts(indices: Tensor, num_anchors: int) -> Tensor:
@@ -47,7 +51,6 @@ class Images(Measure):
             "correct": (found.prediction == batch.labels).float(),
             "probability": found.probability,
             "kl_bits": found.kl_bits,
-            "energy_passed": found.energy_passed,
         }
         if found.map is not None:
             scaled = min_max(found.map)
@@ -56,6 +59,8 @@ class Images(Measure):
                 columns["pointing"] = pointing(found.map, batch.objects)
                 columns["energy_inside"] = energy_inside(found.map, batch.objects)
                 columns["auroc"] = mask_auroc(found.map, batch.objects)
+        if found.mask is not None:
+            columns["nearly_closed"] = (found.mask.mean((1, 2)) < CLOSED).float()
         if found.level_indices is not None and found.anchors is not None:
             used = anchor_counts(found.level_indices, len(found.anchors))  # [B,Q]
             columns |= {"used": used, "entropy_bits": entropy_bits(used)}
@@ -63,7 +68,10 @@ class Images(Measure):
         self.columns.add(**{name: one for name, one in columns.items() if one is not None})
 
     def fields(self) -> dict[str, Any]:
-        """`images`, `accuracy`, `information` and localisation: means over the images."""
+        """`images`, `accuracy`, `information` and localisation: means over the images.
+
+        With a warning where many masks are nearly closed.
+        """
         columns = self.columns.whole()
         used = columns.pop("used", None)
         undecided = int(columns["probability"].isnan().sum())
@@ -74,13 +82,16 @@ class Images(Measure):
             total = used.sum(0).double()
             shares = (total / total.sum()).tolist()
         information = Information(
-            **{name: means.get(name) for name in ("kl_bits", "entropy_bits", "energy_passed")},
+            **{name: means.get(name) for name in ("kl_bits", "entropy_bits", "nearly_closed")},
             perplexity=2 ** float(entropy_bits(torch.tensor(shares))) if shares else None,
             contrast=means.get("contrast"),
             flat_maps=means.get("flat"),
             anchors=None if self.anchors is None else self.anchors.float().tolist(),
             anchor_shares=shares,
         )
+        if (closed := information.nearly_closed or 0.0) > MANY_CLOSED:
+            text = f"{closed:.1%} of the masks keep less than {CLOSED:.0%} of the pixels"
+            warnings.warn(text, AibWarning, stacklevel=2)
         own = {name: means.get(name) for name in ("pointing", "energy_inside", "auroc")}
         return {
             "images": images,
@@ -91,14 +102,14 @@ class Images(Measure):
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:
-        """Bits, anchors and energy."""
+        """Bits, anchors, contrast and closed masks."""
         rows = [
             {
                 "run": label,
                 "KL without noise, bits per image": number(found.kl_bits, 1),
                 "entropy of a map's levels, bits": number(found.entropy_bits, 2),
                 "anchors in use": number(found.perplexity, 1),
-                "feature energy passed %": number(found.energy_passed, 1, 100),
+                "masks below 2% area %": number(found.nearly_closed, 1, 100),
                 "contrast": number(found.contrast, 3),
             }
             for label, study in studies.items()
@@ -106,8 +117,7 @@ class Images(Measure):
         ]
         note = (
             "Entropy: of one map's levels, averaged over the images. Anchors in use: the "
-            "perplexity, 2 to the power of the entropy of all maps together. Energy passed is "
-            "above 100% where features are multiplied by 1 + a (the released profile, ABN). "
-            "Contrast is the highest score of a map minus the lowest."
+            "perplexity, 2 to the power of the entropy of all maps together. Contrast is the "
+            "highest score of a map minus the lowest."
         )
         return [table_of("How much information?", rows, note)]

@@ -5,7 +5,6 @@ they show. So the mask is measured, and the model is run with the mask changed i
 where it is open: a model that loses accuracy reads the values of the mask, not only the pixels.
 """
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,20 +12,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.errors import AibWarning
 from aib.evaluation.intervals import Estimate
 from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Measure, View
 from aib.interpret.measured import MaskUse
 from aib.interpret.metrics.swap import drop_between
 from aib.interpret.results import Study
-from aib.models.masked import CLOSED, Masked
+from aib.models.masked import Masked
 
 FAINT = 0.1  # values below it are set to 0
 HALF = 0.5  # bits through values below it are counted
 CHANGED = ("without_faint", "rounded", "shifted", "blurred")
-SHARES = ("closed", "open", "area", "accuracy", "nearly_closed")
-MAX_NEARLY_CLOSED = 5  # percent of the images, from which on there is a warning
+SHARES = ("closed", "open", "area", "accuracy")
 
 
 def _measure(model: Masked, view: View) -> dict[str, Tensor]:
@@ -47,7 +44,6 @@ def _measure(model: Masked, view: View) -> dict[str, Tensor]:
         "closed": (m == 0).double().mean((1, 2)),
         "open": (m == 1).double().mean((1, 2)),
         "area": m.double().mean((1, 2)),
-        "nearly_closed": m.double().mean((1, 2)) < CLOSED,
         "bits": bits.double().sum((1, 2)),
         "faint_bits": bits.where(m < HALF, 0).double().sum((1, 2)),
         "accuracy": own.prediction == y,
@@ -87,13 +83,10 @@ class MaskMeasure(Measure):
         self.columns.add(**_measure(self.context.model, view))
 
     def fields(self) -> dict[str, Any]:
-        """`mask`, with a warning where many masks are nearly closed."""
+        """`mask`."""
         columns = self.columns.whole()
         means = {name: float(values.double().mean()) for name, values in columns.items()}
         results: dict[str, Any] = {name: 100 * means[name] for name in SHARES}
-        if results["nearly_closed"] > MAX_NEARLY_CLOSED:
-            text = f"the mask keeps less than 2% of the pixels in {results['nearly_closed']:.1f}% "
-            warnings.warn(f"{text}of the images", AibWarning, stacklevel=2)
         results |= {name: _drop(columns["accuracy"], columns[name]) for name in CHANGED}
         images, bits = len(columns["accuracy"]), means["bits"]
         faint_bits = 100 * means["faint_bits"] / bits if bits else None
@@ -109,7 +102,6 @@ class MaskMeasure(Measure):
                 "closed, m = 0 %": f"{found.closed:.1f}",
                 "open, m = 1 %": f"{found.open:.1f}",
                 "area %": f"{found.area:.1f}",
-                "images below 2% area %": number(found.nearly_closed, 1),
                 "bits per image": f"{found.bits:,.0f}",
                 "bits through m < 0.5 %": number(found.faint_bits, 1),
             }

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aib.interpret.maps import energy_passed
 from aib.interpret.measures.images import anchor_counts, entropy_bits
 
 
@@ -15,13 +14,3 @@ def test_counts_are_those_of_python_and_entropy_is_scipy_s(values):
     assert counts.tolist() == [[values.count(i) for i in range(7)]]
     expected = stats.entropy(counts[0].double().numpy(), base=2)
     assert float(entropy_bits(counts)) == pytest.approx(expected, abs=1e-9)
-
-
-def test_energy_passed_is_the_ratio_of_squares():
-    generator = torch.Generator().manual_seed(0)
-    f, a = torch.randn(2, 5, 4, 4, generator=generator), torch.rand(2, 4, 4, generator=generator)
-    total = f.square().sum((1, 2, 3))
-    for modulation, factor in (("gate", a), ("residual", 1 + a)):
-        passed = (f * factor[:, None]).square().sum((1, 2, 3))
-        torch.testing.assert_close(energy_passed(f, a, modulation), passed / total)
-    assert energy_passed(0 * f, a, "gate").isnan().all()

@@ -8,7 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from aib.data import ImageSet
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibWarning
+from aib.interpret import study
 from aib.interpret.maps import explain_batch
 from aib.interpret.measure import Context
 from aib.interpret.measured import MaskUse
@@ -136,13 +139,22 @@ def test_open_and_closed_ends():
     model, (x, y) = make(), pictures()
     x[:, 0] = 1
     found = mask_use(model, x, y)
-    assert found.nearly_closed == 0
     assert (found.open, found.area, found.bits) == (100, 100, 24 * SIDE * SIDE)
     assert found.faint_bits == 0
     assert found.rounded.value == found.shifted.value == found.blurred.value == 0
     x[:, 0] = 0
-    with pytest.warns(AibWarning, match="less than 2% of the pixels in 100.0% of the images"):
-        found = mask_use(model, x, y)
+    found = mask_use(model, x, y)
     assert (found.closed, found.area, found.bits, found.faint_bits) == (100, 0, 0, None)
-    assert found.nearly_closed == 100
     assert MaskUse.from_flat(found.to_dict()) == found
+
+
+def test_a_quick_study_counts_nearly_closed_masks_and_warns_of_many():
+    model = make()
+    model.preprocessing = Preprocessing(SIDE)
+    pixels = torch.zeros(20, 3, SIDE, SIDE, dtype=torch.uint8)
+    pixels[3:, 0, 0] = 255  # the first row of all but three images is open
+    labels = torch.arange(20) % C
+    data = ImageSet.from_tensors(pixels, labels)
+    with pytest.warns(AibWarning, match="15.0% of the masks keep less than 2%"):
+        found = study(model, data, expensive=False)
+    assert found.information.nearly_closed == pytest.approx(3 / 20)
