@@ -108,7 +108,6 @@ def evaluate(
     batch_size: int | None = None,
     precision: Precision = "fp32",
     channels_last: bool = False,
-    compile: bool = False,
     workers: int = 0,
     seed: int = 0,
     classes: Literal["own", "raw", "matched"] = "own",
@@ -138,14 +137,13 @@ def evaluate(
     batches = Batches(images, batch_size, train=False, device=device, workers=workers)
     average = get_profile(model.profile).averaging
     layout = torch.channels_last if channels_last else torch.contiguous_format
-    forward = torch.compile(model) if compile else model
     metrics = EvaluationMetrics(model.num_classes, device)
     with seeded_evaluation(model, seed):
         began, done = time.monotonic(), 0
         for x, y in batches.epoch(0):
             with autocast(device, precision):
                 x = x.contiguous(memory_format=layout)
-                out = forward(x, samples, deterministic=deterministic)
+                out = model(x, samples, deterministic=deterministic)
             averaged = out.average(average)
             extra = information(model, x, out)
             if reference is not None:

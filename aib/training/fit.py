@@ -116,7 +116,10 @@ def run_training(
             state = run.load()
             model.pretrained_names = frozenset(state["pretrained_names"])
         elif s.head_epochs:
-            seconds = train_head(model, images, s, fabric, report)
+            row = train_head(model, images, s, fabric, report)
+            seconds = row["seconds"]
+            if run is not None and fabric.is_global_zero:
+                run.log(row)
         loop = Loop(model, images, s, sets.get("val"), run, report, fabric, teacher, seconds)
         loop.test_images = 0 if test is None else len(test)
         if state is not None:

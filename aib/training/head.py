@@ -31,8 +31,8 @@ Head = LinearHead | VariationalHead
 
 def train_head(
     model: Classifier, data: ImageSet, s: Settings, fabric: Fabric, report: Reporter
-) -> float:
-    """Train the model's head for `s.head_epochs` epochs; return the seconds.
+) -> dict[str, float]:
+    """Train the model's head for `s.head_epochs` epochs; return the first row of metrics.
 
     The first process trains, the others take its weights.
     """
@@ -40,12 +40,14 @@ def train_head(
     if not isinstance(head, Head):
         raise AibError(f"the head of {model_name(model)} cannot be trained alone: --head-epochs 0")
     model.to(fabric.device)
+    row: dict[str, float] = {"step": 0, "epoch": 0}
     if fabric.is_global_zero:
         embeddings, labels = embed(model, head, data, s, fabric, report)
         error = fit_head(head, embeddings, labels, s, model.profile)
         report.message(f"head: {error:.2f}% error on {len(labels):,} training images")
+        row |= {"error": error}
     head.load_state_dict(fabric.broadcast(head.state_dict()))
-    return time.monotonic() - began
+    return row | {"seconds": time.monotonic() - began}
 
 
 def embed(

@@ -13,6 +13,7 @@ from aib.config.settings import Settings
 from aib.errors import AibError
 from aib.models.weights import WEIGHTS
 from aib.runs import pretrained
+from aib.runs.files import read_metrics
 from aib.system.files import sha256
 from aib.training.fabric import start_fabric
 from aib.training.head import embed
@@ -80,6 +81,8 @@ def test_a_head_alone_is_trained_on_cached_features(tmp_path) -> None:
     saved = aib.from_pretrained(tmp_path / "run").state_dict()
     changed = {n for n, v in start.state_dict().items() if not torch.equal(v, saved[n])}
     assert changed == {"head.weight", "head.bias"} and trained.model.num_classes == 3
+    [row] = read_metrics(tmp_path / "run")
+    assert row["step"] == 0 and row["seconds"] > 0 and 0 <= row["error"] <= 100
     again = train(s, tmp_path / "again")
     assert sha256(tmp_path / "again" / WEIGHTS) == sha256(tmp_path / "run" / WEIGHTS)
     assert again.evaluation.nll == trained.evaluation.nll
