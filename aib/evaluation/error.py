@@ -77,13 +77,18 @@ class Evaluation:
     @property
     def warning(self) -> str | None:
         """A warning if many masks are nearly closed: the class is then a guess."""
-        if self.closed_share is None or self.closed_share <= MANY_CLOSED:
-            return None
-        return f"the mask keeps less than {CLOSED:.0%} of {self.closed_share:.0%} of the images"
+        return None if self.closed_share is None else closed_warning(self.closed_share)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return asdict(self)
+
+
+def closed_warning(share: float) -> str | None:
+    """A warning if more than a few masks are nearly closed."""
+    if share <= MANY_CLOSED:
+        return None
+    return f"{share:.0%} of the masks keep less than {CLOSED:.0%} of the pixels"
 
 
 def read_evaluations(path: Path) -> dict[str, Evaluation]:

@@ -279,7 +279,7 @@ def test_nearly_closed_masks_are_counted_and_warned_of():
     torch.nn.init.constant_(score.bias, -9.0)  # closes every mask
     found = evaluate(model, data, deterministic=True)
     assert found.closed_share == 1 and found.area < 0.02
-    assert "keeps less than 2% of 100% of the images" in found.warning
+    assert "100% of the masks keep less than 2%" in found.warning
     assert replace(found, closed_share=0.05).warning is None
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from aib.config.validation import check_decided
 from aib.errors import AibWarning
-from aib.evaluation.error import MANY_CLOSED
+from aib.evaluation.error import closed_warning
 from aib.evaluation.intervals import finite_or_none
 from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View
@@ -89,8 +89,7 @@ class Images(Measure):
             anchors=None if self.anchors is None else self.anchors.float().tolist(),
             anchor_shares=shares,
         )
-        if (closed := information.nearly_closed or 0.0) > MANY_CLOSED:
-            text = f"{closed:.1%} of the masks keep less than {CLOSED:.0%} of the pixels"
+        if text := closed_warning(information.nearly_closed or 0.0):
             warnings.warn(text, AibWarning, stacklevel=2)
         own = {name: means.get(name) for name in ("pointing", "energy_inside", "auroc")}
         return {
