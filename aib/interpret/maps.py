@@ -29,7 +29,7 @@ from aib.system.environment import environment
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
 NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"
-SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn with
+SHOWN_SIDE = 320  # pixels of the longer side that a large photograph is drawn with
 
 
 def explain(
