@@ -30,10 +30,10 @@ def find_examples(run: Run) -> list[Example]:
 
 
 def _photographs(folder: Path) -> list[Example]:
-    """The images of the folder, each with its name and source."""
+    """The images of the folder, each with its source and name."""
     files = image_files(folder)
     source = (folder / SOURCE).read_text(encoding="utf-8").strip() if files else ""
-    return [(open_rgb(file), f"{file.stem.replace('_', ' ')}: {source}") for file in files]
+    return [(open_rgb(file), f"{source}: {file.stem.replace('_', ' ')}") for file in files]
 
 
 def _example(data: ImageSet, index: int) -> Example:

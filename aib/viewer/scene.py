@@ -16,7 +16,7 @@ from aib.models.classifier import Classifier
 from aib.models.explanation import Explanation
 
 SHOWN_SIDE = 512  # pixels of the longer side of the picture to click on
-Example = tuple[Image.Image, str]  # the second is data set, split and class
+Example = tuple[Image.Image, str]  # the second is "DATA, SPLIT: CLASS", or "SOURCE: NAME"
 Box = tuple[float, float, float, float]  # left, top, right, bottom as fractions of the picture
 
 
