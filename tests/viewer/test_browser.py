@@ -102,7 +102,7 @@ class Page:
 
 
 def test_it_opens_with_an_example_and_explains_an_uploaded_picture(page, tmp_path):
-    assert "%" in page.text("aib-decision") and "Entropy" in page.text("aib-details")
+    assert "%" in page.text("aib-decision") and "KL of the latent" in page.text("aib-details")
     assert len(page.pictures("aib-maps")) == 3
     assert "of 20 used" in page.pictures("aib-maps", "alt")[1]
     photo(90, 60).save(tmp_path / "holiday.png")
