@@ -45,6 +45,9 @@ class LineReporter(Reporter):
     def message(self, text: str) -> None:
         print(text, flush=True)
 
+    def task(self, what: str, total: int) -> AbstractContextManager[Tick]:
+        return progress_bar(total)
+
 
 class BarReporter(Reporter):
     """A progress bar with the latest metrics below it."""

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 import aib
+from aib.system import progress
 from aib.training import loop
 from aib.training.progress import BarReporter, LineReporter, Reporter, format_metrics
 from aib.training.step import TrainingStep
@@ -69,6 +70,18 @@ def test_lines_show_progress_and_the_remaining_time(capsys: pytest.CaptureFixtur
         f"epoch 1/2  step 7/10  {row}  500 s left",
         f"epoch 2/2  step 9/10  {row}  90 s left",
     ]
+
+
+def test_a_long_evaluation_reports_now_and_then_without_a_terminal(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    with LineReporter().task("evaluating", 40) as tick:
+        for _ in range(4):
+            clock.now += 6
+            tick("evaluating", 10)
+    assert capsys.readouterr().err.splitlines() == ["evaluating: 50%", "evaluating: 100%"]
 
 
 def test_the_bar_shows_epoch_metrics_messages_and_the_remaining_time() -> None:
