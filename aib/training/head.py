@@ -13,8 +13,8 @@ from torch import Tensor
 from aib.config.settings import Settings
 from aib.config.validation import ProfileName
 from aib.data import Batches, ImageSet
+from aib.data.batches import default_batch
 from aib.errors import AibError
-from aib.evaluation.error import default_batch
 from aib.models.classifier import Classifier, model_name
 from aib.models.latent import LinearHead, VariationalHead
 from aib.models.loss import aib_loss

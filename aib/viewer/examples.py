@@ -20,12 +20,12 @@ SOURCE = "SOURCE.txt"  # beside them: where they come from, and their licence
 
 def find_examples(run: Run) -> list[Example]:
     """A saved model's photographs, or test images of the run's data where they can be read."""
-    if run.settings is None:
-        return _photographs(run.folder / PHOTOGRAPHS)
     try:
+        if run.settings is None:
+            return _photographs(run.folder / PHOTOGRAPHS)
         data = run.images()
         return [_example(data, i) for i in sample_indices(len(data), COUNT, 0).tolist()]
-    except (AibError, OSError):  # the viewer works without the data
+    except (AibError, OSError):  # the viewer works without examples
         return []
 
 
