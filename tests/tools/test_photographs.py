@@ -34,7 +34,7 @@ def test_copies_are_of_one_size_without_test_images_equal_or_damaged_files(sets)
     [of_b] = (sets / "out" / "b").iterdir()
     original = Image.open(sets / "b/3.png").resize((16, 16), Image.Resampling.BILINEAR)
     difference = np.asarray(Image.open(of_b), float) - np.asarray(original, float)
-    assert abs(difference).mean() < 6 < np.asarray(original).std()  # a JPEG of the same picture
+    assert abs(difference).mean() < 6 < np.asarray(original).std()  # the same picture, compressed
 
 
 def test_a_folder_with_files_and_a_source_without_images_are_errors(sets):
