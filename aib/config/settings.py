@@ -174,6 +174,8 @@ class Settings:
                     f"{name} is for networks (timm:NAME, torchvision:NAME, --backbone), not for "
                     f"{self.model}"
                 )
+        if self.pretrained and self.init is not None:
+            raise AibError("--init and --pretrained both name weights: leave one of them out")
         if self.graphs and (self.accumulate > 1 or self.precision == "fp16"):
             raise AibError(
                 "graphs cannot record accumulated parts, nor fp16's loss scale: add --no-graphs"

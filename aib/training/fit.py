@@ -23,7 +23,7 @@ from aib.training.head import train_head
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Fitted, Loop
 from aib.training.progress import Reporter, make_reporter
-from aib.training.step import budget_of
+from aib.training.step import budget_of, check_budget
 from aib.training.teacher import Teacher
 
 AREA_MARGIN = 0.05  # between the masks' mean area at the end and its budget
@@ -103,6 +103,7 @@ def run_training(
     sets: images of "train", and of "val" and "test" if there are such. about: see
     `RunFolder.opened`; `recorded` are the keys of the held-out images.
     """
+    check_budget(model, s)
     images, test = sets["train"], sets.get("test")
     if teacher is not None:  # a resumed run needs the same one
         about = about | {"teacher": {"weights_sha256": weights_sha256(teacher.network)}}

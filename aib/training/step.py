@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from aib.config.profiles import get_profile
 from aib.config.settings import Settings
 from aib.config.validation import Budget
-from aib.models.classifier import Classifier
+from aib.errors import AibError
+from aib.models.classifier import Classifier, model_name
 from aib.models.gaussian import widen
 from aib.models.loss import aib_loss
 from aib.models.masked import CLOSED, Masked
@@ -75,6 +76,14 @@ def budget_of(model: Classifier, s: Settings) -> Budget:
     """The budget of the settings; by default that of the mean for photographs and networks."""
     small = model.recipe.get("kind") == "named" and model.recipe["image_size"] == 32
     return s.budget or ("image" if small else "mean")
+
+
+def check_budget(model: Classifier, s: Settings) -> None:
+    """Refuse settings of the budget for a model that has none."""
+    plain = Settings()
+    for name in ("budget", "lambda_area"):
+        if getattr(s, name) != getattr(plain, name) and not isinstance(model, Masked):
+            raise AibError(f"{model_name(model)} makes no mask: {name} changes nothing")
 
 
 def has_trained_map(model: Classifier) -> bool:

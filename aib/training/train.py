@@ -125,6 +125,7 @@ def evaluator_settings(s: Settings) -> Settings:
     # `tiny` has another stem with propose="twice".
     kept = ("dropout", "latent_dim", "noise_std", "propose")
     changes = {n: default[n] for n in OPTION_NEEDS if n not in kept}
+    changes |= {"budget": None, "lambda_area": Settings.lambda_area}
     if s.trains_network:
         return s.updated(evaluator=True, masked=True, propose=None, **changes)
     return s.updated(evaluator=False, model=evaluator_name(s.model), **changes)

@@ -40,6 +40,7 @@ def test_a_bad_value_is_named(name: str, value: object) -> None:
         ({"batch_size": 10, "devices": 2, "accumulate": 3}, "batch_size 10 .* 2 devices x 3"),
         ({"graphs": True, "accumulate": 2}, "graphs cannot record"),
         ({"graphs": True, "precision": "fp16"}, "graphs cannot record"),
+        ({"model": "timm:x", "pretrained": True, "init": "x.pth"}, "both name weights"),
         ({"ema_batch_norm": 5}, "add --ema"),
         ({"backbone": "tiny"}, "written module:function, not 'tiny'"),
     ],

@@ -134,6 +134,12 @@ def test_a_mean_area_that_misses_its_budget_is_a_warning(area, budget, warned) -
         assert f"{area:.0%}" in found and "25%" in found
 
 
+@pytest.mark.parametrize("change", [{"budget": "mean"}, {"lambda_area": 1.0}])
+def test_a_budget_for_a_model_without_a_mask_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(aib.AibError, match=f"{next(iter(change))} changes nothing"):
+        fit(tiny(), image_set(16), replace(SMALL, **change))
+
+
 class NoNoiseNoBatchNorm(nn.Module):
     """A network whose step does not depend on how a batch is cut into parts."""
 
