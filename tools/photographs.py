@@ -10,6 +10,7 @@ to test on.
 import argparse
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
@@ -45,7 +46,7 @@ def collect(
             tick(name, len(images) - len(new))
             targets = [out / name / f"{number:06}.webp" for number in range(len(new))]
             written = 0
-            for done in pool.map(lambda pair: copy(*pair, side), zip(new, targets, strict=True)):
+            for done in pool.map(partial(copy, side=side), new, targets):
                 written += done
                 tick(name, 1)
             counts[name] = {"images": len(images), "written": written}
