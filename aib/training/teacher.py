@@ -21,6 +21,7 @@ from aib.data.preprocessing import Preprocessing
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, first_line
 from aib.evaluation.matching import match_names
+from aib.models.backbones.propose import open_fully
 from aib.models.classifier import Classifier
 from aib.models.gaussian import widen
 from aib.models.modes import seeded_evaluation
@@ -96,6 +97,8 @@ class Teacher(nn.Module):
         except AibError as error:
             return f"its weights are not those to start from: {first_line(error)}"
         model.preprocessing = replace(model.preprocessing, mean=own.mean, std=own.std)
+        if any(name.startswith("propose.") for name in loaded.fresh):
+            open_fully(model)
         return str(loaded)
 
     def relabel(self, images: ImageSet) -> ImageSet:

@@ -160,6 +160,9 @@ def test_imagenets_weights_teach_and_the_masked_model_starts_from_them(tmp_path:
     assert torch.equal(student.head.weight, plain.head.weight)
     new = {n for n, _ in student.named_parameters()} - student.pretrained_names
     assert new and all(name.startswith("propose.") for name in new)
+    x = torch.randn(2, 3, 96, 96)  # through a mask that is open everywhere
+    with torch.no_grad():
+        torch.testing.assert_close(student.eval()(x).logits, plain.eval()(x).logits)
 
 
 def test_a_library_s_network_teaches_its_masked_form(monkeypatch: pytest.MonkeyPatch) -> None:
