@@ -78,5 +78,5 @@ print(json.dumps(sorted(set(sys.modules) - before)))
     imported = set(in_new_process(code, cwd=tmp_path))
     assert "aib.figures.picture" in imported
     heavy = {"matplotlib", "torchmetrics", "lightning", "scipy", "torch._dynamo", "captum"}
-    heavy |= {"huggingface_hub", "pooch", "aib.config.presets"}
+    heavy |= {"huggingface_hub", "pooch", "rich", "filelock", "aib.config.presets"}
     assert not imported & heavy

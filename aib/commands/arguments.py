@@ -7,16 +7,17 @@ from importlib import import_module
 from inspect import signature
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import tyro
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from aib.config.validation import reject_unknown
 from aib.errors import AibError
 from aib.figures.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
 
 CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 
@@ -70,19 +71,24 @@ def one_run(folder: Path | None, run: Path | None) -> Path | None:
     return folder or run
 
 
-def wide_console() -> Console:
+def wide_console() -> "Console":
     """A console for tables. A pipe's 80 columns would break every cell.
 
     Text is printed as it is: rich would take aib[onnx] for markup and folder:cat:... for an emoji.
     """
+    from rich.console import Console
+
     console = Console(markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 200
     return console
 
 
-def rich_table(table: Table) -> RichTable:
+def rich_table(table: Table) -> "RichTable":
     """A table for the terminal."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     made = RichTable(title=table.title)
     for i, name in enumerate(table.head):
         made.add_column(name, justify="left" if i == 0 or name in ("run", "model") else "right")

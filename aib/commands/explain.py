@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -13,7 +14,7 @@ from aib.commands.arguments import parse_samples, print_json
 from aib.config.validation import Method, check_seed
 from aib.errors import AibError
 from aib.system.files import quoted
-from aib.system.progress import progress_bar
+from aib.system.progress import progress_bar, silent
 
 OUT = "explanations"
 MASKS = "masks"  # folders of this name hold no images to explain
@@ -80,7 +81,8 @@ def explain(
     records: list[dict[str, Any]] = []
     skipped: list[Path] = []
     names = distinct_names(path.stem for path in files)
-    with progress_bar(len(files)) as tick:
+    bar = progress_bar(len(files)) if len(files) > 1 else nullcontext(silent)
+    with bar as tick:
         for path, name in zip(files, names, strict=True):
             tick("explaining", 1)
             try:

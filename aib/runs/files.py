@@ -5,8 +5,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from aib.config.settings import Settings
 from aib.data import has_split
 from aib.errors import AibError
@@ -86,6 +84,8 @@ def train_seconds(folder: Path) -> float:
 
 def write_evaluation(folder: Path, name: str, evaluation: dict[str, Any]) -> None:
     """Add one evaluation to evaluation.json under `name`; other processes may do so, too."""
+    from filelock import FileLock
+
     path = folder / EVALUATION
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / EVALUATION_LOCK):

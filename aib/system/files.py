@@ -12,8 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from aib.errors import AibError, first_line
 
 
@@ -40,6 +38,8 @@ def locked(path: Path, busy: str, *, keep: bool = False) -> Iterator[None]:
 
     A kill releases the lock, too.
     """
+    from filelock import FileLock, Timeout
+
     lock = FileLock(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
