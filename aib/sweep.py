@@ -30,6 +30,7 @@ from aib.config.settings import MACHINE, Settings, setting_types
 from aib.config.validation import Count, check, describe, fits, reject_unknown
 from aib.errors import AibError, first_line
 from aib.evaluation.error import Evaluation, describe_split, read_evaluations
+from aib.evaluation.texts import METRICS, Metric
 from aib.figures.embed import page_style
 from aib.figures.picture import save_figure
 from aib.figures.table import Table, number, table_of
@@ -47,14 +48,8 @@ FIXED = MACHINE | {"seed", "holdout", "evaluator", "backbone"}
 Value = str | int | float | bool | None
 Row = dict[str, Any]  # of sweep.csv
 
-# Metrics of the tables: title, digits, factor. All but the last are of the evaluation.
-METRICS = {
-    "top1_error": ("error, %", 2, 1.0),
-    "calibration_error": ("calibration error, %", 2, 1.0),
-    "kl_bits": ("latent, bits", 1, 1.0),
-    "area": ("mask area, %", 1, 100.0),
-    "perplexity": ("anchors in use", 1, 1.0),
-}
+SHOWN = {n: METRICS[n] for n in ("top1_error", "calibration_error", "kl_bits", "area")}
+SHOWN["perplexity"] = Metric("anchors in use", 1)  # of the training's metrics
 
 
 class Grid(NamedTuple):
@@ -175,7 +170,7 @@ def collect(runs: Iterable[SweepRun], folder: Path) -> list[Row]:
         if evaluation := run.evaluation(folder):
             row = {"run": run.name, "setting": run.setting, "value": run.value}
             row |= {"seed": run.settings.seed, "split": evaluation.split}
-            row |= {name: getattr(evaluation, name, None) for name in METRICS}
+            row |= {name: getattr(evaluation, name, None) for name in SHOWN}
             used = [one.get("perplexity") for one in read_metrics(folder / run.name)]
             row["perplexity"] = next((value for value in reversed(used) if value), None)
             rows.append(row)
@@ -199,7 +194,7 @@ def mean_and_std(rows: Sequence[Row], metric: str) -> tuple[float | None, float 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     """One table per setting: a row per value, a column per metric that any run has."""
-    metrics = {k: v for k, v in METRICS.items() if any(row[k] is not None for row in rows)}
+    metrics = {k: v for k, v in SHOWN.items() if any(row[k] is not None for row in rows)}
     splits = " or ".join(sorted({describe_split(row["split"]) for row in rows}))
     note = f"Mean ± standard deviation over seeds, on {splits} images."
     made = []

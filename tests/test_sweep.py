@@ -136,7 +136,7 @@ def test_a_failed_run_does_not_stop_the_others_and_is_the_commands_error(tmp_pat
 
 
 def results(*errors, setting="beta", value=0.1):
-    empty = dict.fromkeys(module.METRICS)
+    empty = dict.fromkeys(module.SHOWN)
     rows = [empty | {"top1_error": e, "split": "test", "seed": i} for i, e in enumerate(errors)]
     return [row | {"setting": setting, "value": value} for row in rows]
 
@@ -144,7 +144,7 @@ def results(*errors, setting="beta", value=0.1):
 def test_tables_and_plot_show_means_and_standard_deviations_over_seeds():
     rows = results(10, 12, 14, value=0.001) + results(20, value=1.0) + results(5, setting="K")
     first, second = tables(rows)
-    assert first.head == ("beta", "seeds", "error, %")
+    assert first.head == ("beta", "seeds", "top-1 error, %")
     assert first.rows == (("0.001", "3", "12.00 ± 2.00"), ("1", "1", "20.00"))
     assert second.rows == (("0.1", "1", "5.00"),)
     left, _ = plot(rows).axes

@@ -109,23 +109,13 @@ def eval_(
 
 def print_evaluation(e: "Evaluation") -> None:
     from aib.evaluation.error import MATCHING, describe_samples
+    from aib.evaluation.texts import metric_texts
+    from aib.figures.table import NOTHING
 
     print(f"{e.data} {e.split}{MATCHING[e.classes]}: {e.images:,} images")
-    low, high = e.top1_interval
-    print(f"  top-1 error        {e.top1_error:6.2f}%  (95% interval {low:.2f} to {high:.2f})")
-    if e.top5_error is not None and e.top5_interval is not None:
-        low, high = e.top5_interval
-        print(f"  top-5 error        {e.top5_error:6.2f}%  (95% interval {low:.2f} to {high:.2f})")
-    if e.agreement is not None:
-        print(f"  agreement          {e.agreement:6.2f}%  of the predictions are the teacher's")
-    print(f"  log-likelihood     {-e.nll:6.3f} nats per image")
-    print(f"  calibration error  {e.calibration_error:6.2f}%")
-    if e.kl_bits is not None:
-        print(f"  latent             {e.kl_bits:6.1f} bits per image (KL to the prior)")
-    if e.area is not None and e.mask_bits is not None:
-        print(f"  mask               {100 * e.area:6.1f}%  of each image, {e.mask_bits:,.0f} bits")
-    if e.closed_share is not None:
-        print(f"  nearly closed      {100 * e.closed_share:6.1f}%  of the masks keep less than 2%")
+    for heading, text in metric_texts(e).items():
+        if text != NOTHING:
+            print(f"  {heading:<31}{text}")
     if e.warning:
         print(f"  warning: {e.warning}")
     samples = describe_samples(e.samples)

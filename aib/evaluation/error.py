@@ -31,21 +31,6 @@ MATCHING = {"own": "", "raw": ", class indices as they are", "matched": ", class
 
 
 @dataclass(frozen=True)
-class CalibrationBins:
-    """Images in equal bins of confidence; accuracy and confidence are 0 in an empty bin."""
-
-    images: tuple[int, ...]
-    accuracy: tuple[float, ...]
-    confidence: tuple[float, ...]  # mean probability of the predicted class
-
-    @property
-    def error(self) -> float:
-        """Expected calibration error in percent: mean of |accuracy - confidence| over images."""
-        rows = zip(self.images, self.accuracy, self.confidence, strict=True)
-        return 100 * sum(n * abs(a - c) for n, a, c in rows) / max(sum(self.images), 1)
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """Errors in percent with 95% Wilson intervals; likelihoods in nats; information in bits."""
 
@@ -63,7 +48,6 @@ class Evaluation:
     samples: str  # "4x12" or "deterministic"
     averaged: Averaging
     images_per_second: float = 0.0
-    calibration_bins: CalibrationBins | None = None
     area: float | None = None  # masked models: mean of the mask, 0 to 1
     mask_bits: float | None = None  # masked models: bits per image that the mask lets through
     closed_share: float | None = None  # masked models: images whose mask keeps less than CLOSED
@@ -203,8 +187,8 @@ class EvaluationMetrics:
         # Count, NaN, top1, top5, nll.
         self.sums = torch.zeros(5, dtype=torch.float64, device=device)
         self.extra: dict[str, Tensor] = {}  # sums of what a model may lack
-        # Images, correct predictions and summed confidence in each bin.
-        self.bins = torch.zeros(3, BINS, dtype=torch.float64, device=device)
+        # Correct predictions minus their summed confidence, in each bin of confidence.
+        self.gaps = torch.zeros(BINS, dtype=torch.float64, device=device)
 
     def add(self, logits: Tensor, y: Tensor, extra: Mapping[str, Tensor] = {}) -> None:
         """Add a batch of logits [B,C], normalised or not, labels [B], and other values [B]."""
@@ -221,20 +205,13 @@ class EvaluationMetrics:
         self.sums += torch.stack([count, broken, (~right).sum(), (~hit.any(1)).sum(), nll])
         confidence = log_probability.exp().amax(-1).double()
         bin_index = (confidence * BINS).ceil().long().sub(1).clamp(0, BINS - 1)  # (low, high]
-        rows = torch.stack([torch.ones_like(confidence), right.double(), confidence])  # [3,B]
-        self.bins += rows @ F.one_hot(bin_index, BINS).double()
+        self.gaps += (right.double() - confidence) @ F.one_hot(bin_index, BINS).double()
 
     def compute(self) -> dict[str, Any]:
         """The fields of `Evaluation` that are measured."""
         count, broken, wrong, wrong5, nll = self.sums.tolist()
         n = int(count)
         check_decided(int(broken), n)
-        images, right, confidence = self.bins
-        bins = CalibrationBins(
-            images=tuple(int(number) for number in images.tolist()),
-            accuracy=tuple((right / images.clamp(min=1)).tolist()),
-            confidence=tuple((confidence / images.clamp(min=1)).tolist()),
-        )
         return {
             "images": n,
             "top1_error": 100 * wrong / n,
@@ -242,8 +219,7 @@ class EvaluationMetrics:
             "top5_error": 100 * wrong5 / n if self.top5 else None,
             "top5_interval": wilson_interval(int(wrong5), n) if self.top5 else None,
             "nll": nll / n,
-            "calibration_error": bins.error,
-            "calibration_bins": bins,
+            "calibration_error": 100 * float(self.gaps.abs().sum()) / n,
         } | {
             name: float(self.extra[name]) / n if name in self.extra else None
             for name in ("kl_bits", "area", "mask_bits", "closed_share", "agreement")

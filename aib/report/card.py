@@ -8,6 +8,7 @@ from huggingface_hub import ModelCardData
 from jinja2 import Environment, PackageLoader
 
 from aib.evaluation.error import Evaluation
+from aib.evaluation.texts import METRICS, metric_texts
 from aib.interpret.stored import stored_verdict
 from aib.models.classifier import needs_backbone
 from aib.runs.run import Run
@@ -60,9 +61,9 @@ def model_card(
 
 
 def _row(name: str, e: Evaluation) -> list[str]:
-    low, high = e.top1_interval
-    error = f"{e.top1_error:.2f} ({low:.2f} to {high:.2f})"
-    return [name, f"{e.images:,}", error, f"{e.calibration_error:.2f}", e.samples]
+    texts = metric_texts(e)
+    shown = (texts[METRICS[metric].heading] for metric in ("top1_error", "calibration_error"))
+    return [name, f"{e.images:,}", *shown, e.samples]
 
 
 def plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The charts of one run: its training, and accuracy against confidence."""
+"""The charts of a training."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aib.evaluation.error import CalibrationBins
 from aib.figures.embed import COLORS, page_style, svg_uri
 
 SIZE = (4.4, 2.5)  # inches
@@ -79,19 +78,6 @@ def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) ->
         *line_chart("Area of the mask", [area], "step", "% of each image"),
         *line_chart("Anchors in use since the epoch began", [anchors], "step", "perplexity"),
     ]
-
-
-def reliability_chart(bins: CalibrationBins) -> Chart:
-    """Accuracy against confidence."""
-    edges = np.linspace(0, 100, len(bins.images) + 1)
-    accuracy = [100 * value for value in bins.accuracy]
-    texts = (f"{n} images, {a:.1f}% right" for n, a in zip(bins.images, accuracy, strict=True))
-    with page_style():
-        axis = _axes("confidence, %", "accuracy, %")
-        axis.bar(edges[:-1], accuracy, 0.93 * np.diff(edges), align="edge", alpha=0.75)
-        axis.plot((0, 100), (0, 100), "--", color=COLORS[1], label="perfectly calibrated")
-        axis.set(xlim=(0, 100), ylim=(0, 100))
-        return _chart("Reliability", axis, ", ".join(texts))
 
 
 def _axes(x_label: str, y_label: str) -> Any:

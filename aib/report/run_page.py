@@ -11,11 +11,12 @@ from markupsafe import Markup, escape
 from aib.config.paper import paper_error
 from aib.config.profiles import PROFILES
 from aib.evaluation.error import Evaluation, describe_evaluation, describe_samples, describe_split
+from aib.evaluation.texts import metric_texts
 from aib.figures.embed import png_uri
-from aib.figures.table import NOTHING, Table, number, table_of
+from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
 from aib.interpret.measured import Information
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
-from aib.report.charts import reliability_chart, training_charts
+from aib.report.charts import training_charts
 from aib.report.content import RunContent
 from aib.version import __version__
 
@@ -67,7 +68,7 @@ def _comparison(runs: Sequence[RunContent]) -> dict[str, Any]:
     ]
     studies = {run.label: run.study for run in runs if run.study is not None}
     return {
-        "errors": table_of("Error", errors),
+        "errors": without_empty_columns(table_of("Error", errors)),
         "images_differ": len({(s.measured_on(), s.seed) for s in studies.values()}) > 1,
         "tables": all_tables(studies) if studies else [],
     }
@@ -89,7 +90,7 @@ def _parts(run: RunContent) -> dict[str, Any]:
             (CAPTIONS.get(path.stem, path.stem.replace("_", " ")), png_uri(path.read_bytes()))
             for path in run.pictures
         ],
-        "evaluations": table_of("Evaluation", rows),
+        "evaluations": without_empty_columns(table_of("Evaluation", rows)),
         "training": training_charts(
             run.metrics, exact_kl=s is None or PROFILES[s.options.profile].exact_kl
         ),
@@ -100,13 +101,9 @@ def _parts(run: RunContent) -> dict[str, Any]:
         settings = tuple((name, str(value)) for name, value in s.to_dict().items())
         parts["settings"] = Table("Settings", ("setting", "value"), settings)
         parts["facts"].append(f"seed {s.seed}")
-    if own and own.calibration_bins:
-        how = describe_samples(own.samples)
+    if own:
         on = f"{own.images:,} {describe_split(own.split)} images of {own.data}"
-        parts |= {
-            "reliability": [reliability_chart(own.calibration_bins)],
-            "evaluated_on": f"On {on} with {how}.",
-        }
+        parts["evaluated_on"] = f"On {on} with {describe_samples(own.samples)}."
     if study:
         count, total = study.images, study.of_images or study.images
         part = "" if count == total else f" (of {total:,}, chosen at random)"
@@ -144,18 +141,8 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
 
 
 def _row(data: str, e: Evaluation, paper: str) -> dict[str, str]:
-    low, high = e.top1_interval
-    return {
-        "data": data,
-        "error %": f"{e.top1_error:.2f} ({low:.2f}-{high:.2f})",
-        "paper %": paper,
-        "top-5 error %": number(e.top5_error, 2),
-        "NLL, nats": f"{e.nll:.3f}",
-        "calibration error %": f"{e.calibration_error:.2f}",
-        "latent, bits": number(e.kl_bits, 1),
-        "images": f"{e.images:,}",
-        "samples": e.samples,
-    }
+    how = {"images": f"{e.images:,}", "samples": e.samples}
+    return {"data": data, **metric_texts(e), "paper's error, %": paper, **how}
 
 
 def _paper(run: RunContent) -> str:

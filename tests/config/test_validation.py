@@ -14,7 +14,7 @@ from aib.config.validation import (
     check_fields,
     parse_json,
 )
-from aib.evaluation.error import CalibrationBins, Evaluation, read_evaluations
+from aib.evaluation.error import Evaluation, read_evaluations
 from aib.system.files import write_json
 
 EVEN = Rule("that is even", lambda value: value % 2 == 0)
@@ -94,12 +94,10 @@ def test_an_error_names_the_field_and_the_value(change, message):
 
 
 def test_an_evaluation_is_read_back(tmp_path):
-    bins = CalibrationBins((1, 3), (0.0, 1.0), (0.4, 0.9))
     evaluation = Evaluation(
-        "shapes", "test", "own", 4, 25.0, (5.0, 70.0), None, None, 0.5, bins.error, 3.0, "4x12",
-        "probabilities", 100.0, bins,
+        "shapes", "test", "own", 4, 25.0, (5.0, 70.0), None, None, 0.5, 17.5, 3.0, "4x12",
+        "probabilities", 100.0,
     )  # fmt: skip
     write_json(tmp_path / "evaluation.json", {"shapes test": evaluation.to_dict()})
     assert read_evaluations(tmp_path / "evaluation.json") == {"shapes test": evaluation}
-    assert bins.error == pytest.approx(100 * (0.4 / 4 + 3 * 0.1 / 4))
     assert read_evaluations(tmp_path / "missing.json") == {}

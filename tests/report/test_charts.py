@@ -6,9 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from aib.evaluation.error import CalibrationBins
 from aib.report import charts
-from aib.report.charts import Line, line_chart, reliability_chart, thin_out
+from aib.report.charts import Line, line_chart, thin_out
 
 
 @pytest.fixture
@@ -37,13 +36,6 @@ def test_training_is_drawn_over_steps_in_the_units_of_the_axes(axes):
     assert error == [([4, 8], [50, 25]), ([8], [40])] and axes[0].lines[1].get_marker() == "o"
     assert loss == [([4, 8], [3, 2]), ([4, 8], [2, 1])] and bits == [([4, 8], [1, 2])]
     assert [len(axis.figure.legends) for axis in axes[:3]] == [1, 1, 0]
-
-
-def test_the_accuracy_of_each_bin_is_drawn_in_percent(axes):
-    chart = reliability_chart(CalibrationBins((2, 6), (0.5, 1.0), (0.4, 0.9)))
-    assert [(bar.get_x(), bar.get_height()) for bar in axes[0].patches] == [(0, 50), (50, 100)]
-    assert lines(axes[0]) == [([0, 100], [0, 100])]  # perfectly calibrated
-    assert chart.content.endswith("2 images, 50.0% right, 6 images, 100.0% right")
 
 
 def test_gaps_single_points_and_flat_lines_are_drawn_and_nothing_without_values():
