@@ -90,7 +90,6 @@ def parse_json(kind: Any, value: Any, where: Path | str) -> Any:
     """A dataclass, or the type of one of its fields, from plain JSON types.
 
     A missing key takes the field's default; unknown keys are ignored. Errors name file and field.
-    A class with a method `from_flat` reads its object itself.
     """
     try:
         return _parse(kind, value, "")
@@ -117,12 +116,11 @@ def _parse(kind: Any, value: Any, name: str) -> Any:
             pairs = enumerate(zip(kinds, value, strict=True))
             value = tuple(_parse(one, item, f"{name}[{i}]") for i, (one, item) in pairs)
     elif origin is dict and isinstance(value, dict):
-        return {k: _parse(arguments[1], v, f"{name}.{k}".strip(".")) for k, v in value.items()}
-    elif hasattr(kind, "from_flat") and isinstance(value, dict):
+        inside = {k: _parse(arguments[1], v, f"{name}.{k}".strip(".")) for k, v in value.items()}
         try:
-            return kind.from_flat(value)
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise AibError(f"{name} cannot be read: {error}") from error
+            return {arguments[0](k): v for k, v in inside.items()}  # JSON's keys are strings
+        except ValueError as error:
+            raise AibError(f"{name} has a key that is not {describe(arguments[0])}") from error
     elif is_dataclass(kind) and isinstance(value, dict):
         hints = _hints(kind)  # type: ignore[arg-type]  # mypy: a class has no hash
         given = {k: v for k, v in value.items() if k in hints}

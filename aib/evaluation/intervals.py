@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 _CHUNK = 2**21  # weights held at once: 16 MiB
 FEW = 10  # images: resamples of fewer are too much alike for an interval
-Flat = Mapping[str, Any]  # as in the file: NAME, NAME_low, NAME_high, ...
 
 
 @dataclass(frozen=True)
@@ -21,17 +20,6 @@ class Estimate:
     low: float | None = None
     high: float | None = None
     undefined: int | None = None  # images that do not define it
-
-    @classmethod
-    def read(cls, values: Flat, name: str) -> "Estimate":
-        """From NAME, NAME_low, NAME_high and NAME_undefined."""
-        value, low, high = (finite_or_none(values.get(name + end)) for end in ("", "_low", "_high"))
-        return cls(value, low, high, values.get(f"{name}_undefined"))
-
-    def flat(self, name: str) -> dict[str, Any]:
-        """The inverse of `read`."""
-        ends = {"_low": self.low, "_high": self.high, "_undefined": self.undefined}
-        return {name: self.value} | {name + e: v for e, v in ends.items() if v is not None}
 
     def format(
         self, digits: int = 1, *, times: float = 1.0, to: str = "-", sign: Literal["", "+"] = ""
@@ -44,49 +32,12 @@ class Estimate:
         return f"{value} ({to.join(ends)})" if ends else value
 
 
-class FlatResults:
-    """Estimates are in the file as NAME, NAME_low, ...; those by threshold as NAME_0.9, ..."""
-
-    @classmethod
-    def from_flat(cls, values: Flat) -> Self:
-        """Read the fields that are there."""
-        arguments: dict[str, Any] = {}
-        for one in fields(cls):  # type: ignore[arg-type]
-            if one.type == dict[float, Estimate]:
-                arguments[one.name] = _by_threshold(values, f"{one.name}_")
-            elif one.name in values:
-                value = values[one.name]
-                is_estimate = one.type in (Estimate, Estimate | None)
-                plain = value if isinstance(value, list) else finite_or_none(value)
-                arguments[one.name] = Estimate.read(values, one.name) if is_estimate else plain
-        return cls(**arguments)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; what is None is left out."""
-        flat: dict[str, Any] = {}
-        for one in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, one.name)
-            items = {"": value}
-            if isinstance(value, dict):
-                items = {f"_{threshold:g}": item for threshold, item in value.items()}
-            for end, item in items.items():
-                if isinstance(item, Estimate):
-                    flat |= item.flat(one.name + end)
-                elif item is not None:
-                    flat[one.name + end] = item
-        return flat
+UNDEFINED = Estimate()
 
 
 def finite_or_none(value: Any) -> float | None:
     """A finite number; None for what is undefined."""
     return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _by_threshold(values: Flat, prefix: str) -> dict[float, Estimate]:
-    """The estimates named PREFIX0.9 and the like, in rising order of the threshold."""
-    ends = (name.removeprefix(prefix) for name in values if name.startswith(prefix))
-    thresholds = sorted(float(end) for end in ends if end.replace(".", "", 1).isdigit())
-    return {tau: Estimate.read(values, f"{prefix}{tau:g}") for tau in thresholds}
 
 
 def wilson_interval(errors: int, count: int) -> tuple[float, float]:

@@ -1,9 +1,8 @@
 """What each measure of one model's maps finds: plain values, as interpret.json holds them."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from aib.evaluation.intervals import Estimate, FlatResults
+from aib.evaluation.intervals import UNDEFINED, Estimate
 
 SWAPS = ("same_class", "other_class")
 # A drop of accuracy below one point counts as no harm: a choice, named in every verdict.
@@ -69,20 +68,25 @@ class Encoding:
         return "mask" if "mask" in self.probe else "centre"
 
 
-def _value(estimate: Estimate | None) -> float:
-    """0 where it was not measured."""
-    return (estimate or Estimate()).value or 0.0
+@dataclass(frozen=True)
+class Followed:
+    """What the decisions follow in one form of the transplant: shares of its pairs of images.
 
+    With too few pairs nothing else was measured.
+    """
 
-class Followed(NamedTuple):
-    """What the decision follows in one form of the transplant; see there."""
+    pairs: int
+    skipped: int  # images without a box, or with a scale out of range
+    pixels: Estimate = UNDEFINED  # B's prediction
+    map: Estimate = UNDEFINED  # A's prediction
+    chance: Estimate = UNDEFINED  # that of an unrelated image of another class than B
+    own_map: Estimate = UNDEFINED  # first control, not of objects cut out: B under its own map
+    foreign_map: Estimate = UNDEFINED  # second control: B under C's map
 
-    pairs: float
-    pixels: Estimate
-    map: Estimate
-    chance: Estimate
-    own_map: Estimate
-    foreign_map: Estimate
+    @property
+    def measured(self) -> bool:
+        """Whether there were enough pairs."""
+        return self.pixels.value is not None
 
     @property
     def above_chance(self) -> bool:
@@ -90,47 +94,26 @@ class Followed(NamedTuple):
 
         Of two classes, the one that is not B's is A's, so that chance is a half at most.
         """
-        return (self.map.low or 0.0) > min(_value(self.chance), 0.5) + MARGIN
+        return (self.map.low or 0.0) > min(self.chance.value or 0.0, 0.5) + MARGIN
 
     @property
     def not_the_pixels(self) -> bool:
         """Whether another class's map costs half of the decisions or more."""
-        return _value(self.pixels) <= _value(self.foreign_map) / 2
+        return (self.pixels.value or 0.0) <= (self.foreign_map.value or 0.0) / 2
 
 
 @dataclass(frozen=True)
-class Transplant(FlatResults):
-    """How often the decision follows the pixels, and how often the map: shares of the pairs."""
+class Transplant:
+    """How often the decision follows the pixels, and how often the map."""
 
-    pairs: float
-    skipped: float  # images without a box, or with a scale out of range
-    pixels: Estimate | None = None  # B's prediction
-    map: Estimate | None = None  # A's prediction
-    chance: Estimate | None = None  # that of an unrelated image of another class than B
-    own_map: Estimate | None = None  # first control: B under its own map
-    foreign_map: Estimate | None = None  # second control: B under C's map
-    # The exact form, with masks of the objects: the same, without the first control.
-    exact_pairs: float | None = None
-    exact_pixels: Estimate | None = None
-    exact_map: Estimate | None = None
-    exact_chance: Estimate | None = None
-    exact_foreign_map: Estimate | None = None
-
-    @property
-    def measured(self) -> bool:
-        """Whether there were enough pairs."""
-        return self.pixels is not None
+    boxes: Followed  # of the maps
+    objects: Followed | None = None  # the exact form, with masks of the objects
 
     @property
     def forms(self) -> dict[str, Followed]:
         """By name, the forms that were measured."""
-        none = Estimate()
-        found = {}
-        for name, start in (("boxes of the maps", ""), ("objects cut out", "exact_")):
-            form = Followed._make(getattr(self, start + one, none) for one in Followed._fields)
-            if form.pixels:
-                found[name] = form
-        return found
+        forms = {"boxes of the maps": self.boxes, "objects cut out": self.objects}
+        return {name: form for name, form in forms.items() if form and form.measured}
 
     @property
     def cleared(self) -> bool:
@@ -139,12 +122,13 @@ class Transplant(FlatResults):
         And each step keeps its part of what the one before has above chance: the resampling, a
         foreign map of the same class, and one of another class.
         """
-        chance = _value(self.chance)
-        steps = (self.own_map, self.foreign_map, self.pixels)
-        own, foreign, pixels = (_value(one) - chance for one in steps)
+        found = self.boxes
+        chance = found.chance.value or 0.0
+        steps = (found.own_map, found.foreign_map, found.pixels)
+        own, foreign, pixels = ((one.value or 0.0) - chance for one in steps)
         return (
-            self.measured
-            and self.pairs >= self.skipped
+            found.measured
+            and found.pairs >= found.skipped
             and not any(one.above_chance for one in self.forms.values())
             and own >= KEEPS * (1 - chance)
             and foreign >= KEEPS * own
@@ -159,11 +143,11 @@ class Transplant(FlatResults):
 
 
 @dataclass(frozen=True)
-class Backgrounds(FlatResults):
+class Backgrounds:
     """Errors with the object on other backgrounds, in percent."""
 
-    images: float
-    without: float  # images without a known object, left out
+    images: int
+    without: int  # images without a known object, left out
     chance: float  # accuracy of naming the most frequent class
     own: Estimate  # the image as it is
     filled: Estimate  # its own background, filled where the object was
@@ -174,10 +158,10 @@ class Backgrounds(FlatResults):
 
 
 @dataclass(frozen=True)
-class MaskUse(FlatResults):
+class MaskUse:
     """What the mask of a masked model lets through, in percent."""
 
-    images: float
+    images: int
     closed: float  # pixels with m = 0 exactly
     open: float  # pixels with m = 1
     area: float  # mean of m
@@ -202,7 +186,7 @@ class LayerChange:
 
 
 @dataclass(frozen=True)
-class Stability(FlatResults):
+class Stability:
     """What one modification did. Percentages; a model without maps has the first two only."""
 
     accuracy: float
@@ -210,19 +194,19 @@ class Stability(FlatResults):
     score: dict[float, Estimate] = field(default_factory=dict)  # by threshold of the cosine
     centred: dict[float, Estimate] = field(default_factory=dict)  # of the centred cosine
     centred_mean: Estimate | None = None
-    centred_undefined: float | None = None
+    centred_undefined: int | None = None
     contrast: float | None = None
     contrast_modified: float | None = None
-    flat: float | None = None
-    flat_modified: float | None = None
-    images: float | None = None
+    flat: int | None = None
+    flat_modified: int | None = None
+    images: int | None = None
 
 
 @dataclass(frozen=True)
-class Located(FlatResults):
+class Located:
     """One kind of map against the masks: shares from 0 to 1."""
 
-    images: float
+    images: int
     pointing: Estimate
     energy: Estimate
     auroc: Estimate
@@ -235,7 +219,7 @@ class Located(FlatResults):
 
 
 @dataclass(frozen=True)
-class Faithfulness(FlatResults):
+class Faithfulness:
     """Areas under the deletion, insertion and ROAD curves of one kind of map, 0 to 1."""
 
     deletion: Estimate
@@ -245,7 +229,7 @@ class Faithfulness(FlatResults):
 
 
 @dataclass(frozen=True)
-class KeptCurve(FlatResults):
+class KeptCurve:
     """The evaluator's accuracy with the best pixels of one kind of map, in percent."""
 
     accuracy: dict[float, Estimate]  # by share of the pixels that are kept

@@ -1,11 +1,8 @@
 """The results of a study, as interpret.json holds them: written once, read back once."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from aib.config.validation import parse_json
-from aib.errors import AibError
 from aib.interpret.measured import (
     Backgrounds,
     Encoding,
@@ -22,7 +19,7 @@ from aib.interpret.measured import (
 from aib.interpret.verdict import Verdict, judge
 from aib.system.files import finite
 
-SCHEMA = 3  # of interpret.json; others are an error
+SCHEMA = 4  # of interpret.json; others are an error
 NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that could be replaced"
 
 
@@ -34,7 +31,7 @@ class Study:
     images: int
     accuracy: float  # percent
     stability: dict[str, Stability] = field(default_factory=dict)  # by modification
-    reliance: Reliance | str = NO_MAP_TO_REPLACE  # or why there is none
+    reliance: Reliance | None = None  # of models with a single map that can be replaced
     information: Information = field(default_factory=Information)
     encoding: Encoding | None = None
     transplant: Transplant | None = None
@@ -70,7 +67,7 @@ class Study:
     @property
     def verdict(self) -> Verdict | None:
         """What the map is worth, by what was measured; None where nothing could be replaced."""
-        if not isinstance(self.reliance, Reliance):
+        if self.reliance is None:
             return None
         return judge(self.reliance, self.encoding, self.transplant, self.evaluator)
 
@@ -89,33 +86,9 @@ class Study:
     @property
     def verdict_text(self) -> str:
         """The verdict in sentences, or why there is none."""
-        return self.verdict.text if self.verdict else str(self.reliance)
+        return self.verdict.text if self.verdict else NO_MAP_TO_REPLACE
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types: interpret.json."""
-        verdict = self.verdict
-        reliance = {"verdict": verdict.name if verdict else None, "words": self.verdict_text}
-        if isinstance(self.reliance, Reliance):
-            reliance = asdict(self.reliance) | reliance
-        found = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
-        return finite(found | {"verdict": _plain(verdict), "reliance": reliance})
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Study":
-        """The inverse of `to_dict`, also for the excerpts in results/*.json."""
-        where = "the results of a study"
-        if not isinstance(reliance := values.get("reliance"), dict):
-            raise AibError(f"{where} need 'reliance'")
-        if reliance.get("verdict") is None:
-            reliance = str(reliance.get("words"))
-        return parse_json(cls, {**values, "reliance": reliance}, where)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+        """Plain JSON types: interpret.json, with the verdict for other readers."""
+        verdict = None if self.verdict is None else asdict(self.verdict)
+        return finite(asdict(self) | {"verdict": verdict, "verdict_text": self.verdict_text})

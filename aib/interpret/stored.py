@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from aib.config.validation import parse_json
 from aib.errors import AibError
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.verdict import StoredVerdict
@@ -29,7 +30,7 @@ def read_study(run: Run) -> Study | None:
     if stored.get("schema") != SCHEMA:
         raise AibError(f"{path} is of another version of aib: run `aib interpret` again")
     try:
-        return Study.from_dict(stored)
+        return parse_json(Study, stored, "the results of a study")
     except AibError as error:
         raise AibError(f"{path} holds no study ({error}): remove it") from error
 

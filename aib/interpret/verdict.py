@@ -196,8 +196,8 @@ def _not_cleared(encoding: Encoding | None, transplant: Transplant | None) -> st
         return "Whether the map encodes the class was not tested"
     if transplant is None:
         return "The transplant of objects was not measured"
-    if not transplant.measured:
-        return f"Only {transplant.pairs:.0f} pairs of images fit for a transplant of objects"
+    if not transplant.boxes.measured:
+        return f"Only {transplant.boxes.pairs} pairs of images fit for a transplant of objects"
     if not transplant.cleared:
         return "The transplant does not show that the decision follows the pixels under the map"
     return None

@@ -120,9 +120,9 @@ def quoted(value: Any) -> str:
 
 
 def finite(value: Any) -> Any:
-    """Replace NaN and infinity, which JSON does not have, by None."""
+    """Replace what JSON does not have: NaN and infinity by None, numbers as keys by strings."""
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -13,7 +13,6 @@ import aib
 from aib.cli import main
 from aib.commands.explain import choose_folder, find_images
 from aib.errors import AibError
-from aib.interpret.measured import Information
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Study
 from aib.models.calibration import Calibration
@@ -93,8 +92,8 @@ def study_of(lost: float) -> dict:
     drop = {"accuracy": 0.9 - lost, "drop": lost, "low": lost - 0.005, "high": lost + 0.005}
     replaced = dict.fromkeys(("mean", "shuffled", "another"), drop)
     reliance = {"images": 1000, "accuracy": 0.9, "replaced": replaced, "harm": 0.01, "chance": 0.1}
-    study = Study("tiny_aib_qt", 1000, 90.0, {}, "not measured", Information(), data="shapes")
-    return study.to_dict() | {"split": "test", "reliance": reliance | {"verdict": "stored"}}
+    study = Study("tiny_aib_qt", 1000, 90.0, data="shapes", split="test")
+    return study.to_dict() | {"reliance": reliance, "verdict": {"name": "stored", "reasons": []}}
 
 
 def test_it_shows_the_verdict_of_the_model_and_warns(photos, tmp_path, capsys):

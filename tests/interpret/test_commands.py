@@ -53,7 +53,7 @@ def test_interpret_writes_every_answer_into_the_run(compared):
     assert list(result["stability"]) == list(modifications("shapes"))
     assert {"own", "centre", "random"} <= set(result["localisation"])
     assert set(result["faithfulness"]) == set(result["localisation"])
-    assert result["verdict"]["name"] == result["reliance"]["verdict"] == "undecided"
+    assert result["verdict"]["name"] == "undecided"
     assert result["verdict"]["reasons"]
     assert set(result["encoding"]["probe"]) == {"map", "mask", "centre"}
     assert set(result["reliance"]["replaced"]) == {"mean", "shuffled", "another"}
@@ -64,8 +64,8 @@ def test_interpret_writes_every_answer_into_the_run(compared):
     )
     assert together > 1.2 * alone  # a further row of maps below each row of images
     plain = json.loads((compared["plain"] / "interpret.json").read_text())
-    assert "own" not in plain["localisation"] and plain["reliance"]["verdict"] is None
-    assert "no single" in plain["reliance"]["words"]
+    assert "own" not in plain["localisation"] and plain["reliance"] is plain["verdict"] is None
+    assert "no single" in plain["verdict_text"]
     assert not list(compared["plain"].glob("figures/*"))
 
 
@@ -133,7 +133,7 @@ def test_every_run_is_studied_on_the_images_that_the_first_one_held_out(tmp_path
         found = [result[key] for key in ("split", "images", "of_images", "seed")]
         assert found == ["val", 6, 12, 1]
         assert any("bf16" in note for note in result["notes"])
-        assert f"{folder.name}: {result['reliance']['words']}" in printed
+        assert f"{folder.name}: {result['verdict_text']}" in printed
 
 
 def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, capsys, monkeypatch):

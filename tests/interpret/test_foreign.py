@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
+from aib.config.validation import parse_json
 from aib.data import Batches
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
@@ -66,7 +67,7 @@ def test_a_network_is_scored_with_maps_of_any_function():
     assert "no single" in found.verdict_text
     assert found.data == "shapes"
     text = json.dumps(found.to_dict(), allow_nan=False)
-    again = Study.from_dict(json.loads(text))
+    again = parse_json(Study, json.loads(text), "a study")
     assert again.to_dict() == json.loads(text)
     tables = {table.title: table for table in all_tables({"theirs": again})}
     assert any("gradient" in row for row in tables["Where is the object?"].rows)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from aib.config.validation import parse_json
 from aib.data import Batches
 from aib.errors import AibError
 from aib.evaluation.intervals import Estimate
@@ -14,6 +15,8 @@ from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
 from aib.interpret.tables import all_tables
 from tests.helpers import eval_model, shapes
+
+STABLE = {"accuracy": 50.0, "prediction_consistent": {"value": 10.0}}
 
 
 @pytest.fixture(scope="module", params=["tiny_aib_qt", "tiny", "tiny_aib_masked"])
@@ -35,7 +38,7 @@ def measured(request):
 @pytest.mark.filterwarnings("ignore:.* cannot judge maps")  # it is not trained
 def test_a_study_is_read_back_as_it_was_written(measured):
     text = json.dumps(measured.to_dict(), allow_nan=False)
-    again = Study.from_dict(json.loads(text))
+    again = parse_json(Study, json.loads(text), "a study")
     assert again.to_dict() == json.loads(text)
     assert set(again.localisation["centre"].max_box_acc_at) == {0.3, 0.5, 0.7}
     assert again.verdict == measured.verdict and again.encoding == measured.encoding
@@ -59,20 +62,21 @@ def test_a_study_is_read_back_as_it_was_written(measured):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"reliance": None}, "reliance"),
+        ({"reliance": "none"}, "reliance"),
         ({"stability": 7}, "stability"),
+        ({"stability": {"low-12": {**STABLE, "score": {"high": {}}}}}, "low-12.score has a key"),
         ({"images": "many"}, "images"),
         ({"randomised_layers": [7]}, "randomised_layers"),
     ],
 )
 def test_a_file_that_holds_another_type_is_an_error(change, said):
     stored = Study("m", 4, 50.0, {}).to_dict()
-    assert Study.from_dict(stored) == Study("m", 4, 50.0, {})
+    assert parse_json(Study, stored, "a study") == Study("m", 4, 50.0, {})
     with pytest.raises(AibError, match=said):
-        Study.from_dict(stored | change)
+        parse_json(Study, stored | change, "a study")
 
 
-def test_an_undefined_value_is_none():
-    values = {"accuracy": 50.0, "prediction_consistent": 10.0, "centred_mean": float("nan")}
-    found = Stability.from_flat(values)
-    assert found.centred_mean == Estimate() and found.to_dict()["centred_mean"] is None
+def test_an_undefined_value_is_null():
+    found = Study("m", 4, 50.0, {"low-12": Stability(50.0, Estimate(float("nan")))})
+    stored = found.to_dict()["stability"]["low-12"]["prediction_consistent"]
+    assert stored == {"value": None, "low": None, "high": None, "undefined": None}

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from aib.config.validation import parse_json
 from aib.data import Batches
 from aib.errors import AibError, AibWarning
 from aib.interpret import Estimate, Plan, judge, study
@@ -12,6 +13,7 @@ from aib.interpret.measured import (
     Drop,
     Encoding,
     EvaluatorResults,
+    Followed,
     KeptCurve,
     Reliance,
     Transplant,
@@ -62,10 +64,12 @@ BETTER = judged()
 
 
 def transplanted(pixels=0.9, map=0.05, chance=0.06, own=0.95, foreign=0.92) -> Transplant:
-    return Transplant(500, 10, *(estimate(value) for value in (pixels, map, chance, own, foreign)))
+    shares = (estimate(value) for value in (pixels, map, chance, own, foreign))
+    return Transplant(Followed(500, 10, *shares))
 
 
 CLEARED, OPEN = transplanted(), transplanted(pixels=0.5)
+TOO_FEW = Transplant(Followed(40, 400))
 FOLLOWS = {"follows": estimate(0.6)}
 LEAK = {"probe": {"map": estimate(0.6), "centre": estimate(0.1), "mask": estimate(0.2)}}
 
@@ -78,7 +82,7 @@ LEAK = {"probe": {"map": estimate(0.6), "centre": estimate(0.1), "mask": estimat
         # Whatever was not measured limits the verdict.
         ("used", reliance(another=5), None, CLEARED, BETTER, "was not tested"),
         ("used", reliance(another=5), encoding(5, 5), None, BETTER, "objects was not"),
-        ("used", reliance(another=5), encoding(5, 5), Transplant(40, 400), BETTER, "Only 40 pairs"),
+        ("used", reliance(another=5), encoding(5, 5), TOO_FEW, BETTER, "Only 40 pairs"),
         ("used", reliance(another=5), encoding(5, 5), CLEARED, None, "at most"),
         ("faithful", reliance(another=5), encoding(5, 5), CLEARED, BETTER, "follows the pixels"),
         # A mean or shuffled map may only be strange: other images' maps have to cost accuracy, too.
@@ -176,14 +180,14 @@ def test_the_verdict_and_its_reason(name, found, parts, transplant, evaluator, r
 def test_the_transplant_clears_a_map_by_its_conditions(values, cleared):
     found = transplanted(**values)
     assert found.cleared == cleared
-    assert not replace(found, skipped=found.pairs + 1).cleared, "most images were left out"
-    exact = {"exact_pixels": estimate(0.5), "exact_foreign_map": estimate(0.9)}
+    few = replace(found.boxes, skipped=found.boxes.pairs + 1)
+    assert not Transplant(few).cleared, "most images were left out"
+    cut_out = Followed(400, 0, estimate(0.5), chance=estimate(0.06), foreign_map=estimate(0.9))
     for value in (0.05, 0.3):
-        exact |= {"exact_map": estimate(value), "exact_chance": estimate(0.06)}
-        both = replace(found, exact_pairs=400, **exact)
+        both = Transplant(found.boxes, replace(cut_out, map=estimate(value)))
         assert both.cleared == (cleared and value < 0.1)
         assert both.encoded == found.encoded, "half of the pixels are followed"
-    assert not Transplant(99, 40).cleared
+    assert not Transplant(Followed(99, 40)).cleared
 
 
 def test_two_classes_whose_map_is_followed_are_encoded():
@@ -204,7 +208,7 @@ def test_an_evaluator_that_guesses_does_not_judge():
     assert results.verdict.name == "used"
     assert f"The evaluator could not judge the map: it gets {share} of" in results.verdict.text
     assert "is not shown to find more evidence" not in results.verdict.text
-    assert Study.from_dict(results.to_dict()).verdict == results.verdict
+    assert parse_json(Study, results.to_dict(), "a study").verdict == results.verdict
 
 
 @pytest.mark.parametrize(("count", "name"), [(9, "used"), (10, "faithful")])

@@ -16,7 +16,6 @@ from aib.runs.files import read_metrics, read_settings, train_seconds
 from aib.system.files import quoted, read_json, without_folders
 
 ENVIRONMENT = ("python", "aib", "torch", "device", "command")
-NOT_STORED = ("calibration_bins",)  # of an evaluation
 LOCATED = ("pointing", "energy", "auroc", "max_box_acc", "pxap", "mask_iou", "max_f", "mae")
 CURVES = ("deletion", "insertion")
 AREAS = ("area", "over_random", "over_centre")  # of the evaluator's curve
@@ -72,9 +71,8 @@ def reported(run: Path, settings: Settings, evaluations: Mapping[str, Any]) -> s
 
 
 def stored_evaluation(evaluation: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an evaluation without what no table shows."""
-    kept = {k: v for k, v in evaluation.items() if k not in NOT_STORED}
-    return kept | {"data": without_folders(kept["data"])}
+    """Return an evaluation without folders of the machine."""
+    return {**evaluation, "data": without_folders(evaluation["data"])}
 
 
 def count_parameters(recipe: Mapping[str, Any]) -> int | None:
@@ -100,7 +98,8 @@ def summarise_study(study: Mapping[str, Any]) -> dict[str, Any]:
     A value with an interval is a list of the value and its bounds.
     """
     information, encoding, mask = study["information"], study.get("encoding"), study.get("mask")
-    swaps = {**study["reliance"].get("replaced", {}), **(encoding["swaps"] if encoding else {})}
+    reliance = study["reliance"] or {"replaced": {}}
+    swaps = {**reliance["replaced"], **(encoding["swaps"] if encoding else {})}
     found = {
         "data": without_folders(study["data"]),
         "split": study["split"],
@@ -115,9 +114,9 @@ def summarise_study(study: Mapping[str, Any]) -> dict[str, Any]:
         "drops": {name: [drop[k] for k in ("drop", "low", "high")] for name, drop in swaps.items()},
         "stability": {
             name: {
-                "same_class": one["prediction_consistent"],
-                "score": _estimate(one, "score_0.9"),
-                "centred": one.get("centred_0.9"),
+                "same_class": one["prediction_consistent"]["value"],
+                "score": _estimate(one["score"].get("0.9")),
+                "centred": one["centred"].get("0.9", {}).get("value"),
             }
             for name, one in study["stability"].items()
         },
@@ -125,19 +124,17 @@ def summarise_study(study: Mapping[str, Any]) -> dict[str, Any]:
         "located": _by_map(study["localisation"], LOCATED),
         "curves": _by_map(study["faithfulness"], CURVES),
         "device": study["environment"].get("device"),
-        "note": study.get("posthoc_note"),
     }
     if encoding:
-        probe = encoding.get("probe") or {}
         found["encoding"] = {
             "follows": encoding["follows"]["value"],
             "follows_chance": encoding["follows_chance"],
-            "blank": (encoding.get("blank") or {}).get("value"),
-            "probe": {k: [v[e] for e in ("value", "low", "high")] for k, v in probe.items() if v},
-            "probe_chance": encoding.get("probe_chance"),
+            "blank": encoding["blank"]["value"],
+            "probe": {name: _estimate(one) for name, one in encoding["probe"].items()},
+            "probe_chance": encoding["probe_chance"],
         }
     if mask:
-        found["mask"] = {name: mask.get(name) for name in MASK}
+        found["mask"] = {name: mask[name] for name in MASK} | {"rounded": mask["rounded"]["value"]}
     if transplant := study.get("transplant"):
         found["transplant"] = transplant
     if evaluator := study.get("evaluator"):
@@ -147,12 +144,12 @@ def summarise_study(study: Mapping[str, Any]) -> dict[str, Any]:
 
 def _by_map(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {
-        kind: {name: value for name in names if (value := _estimate(one, name))}
+        kind: {name: value for name in names if (value := _estimate(one[name]))}
         for kind, one in found.items()
     }
 
 
-def _estimate(found: Mapping[str, Any], name: str) -> list[float] | None:
-    if found.get(name) is None:
+def _estimate(found: Mapping[str, Any] | None) -> list[float] | None:
+    if found is None or found["value"] is None:
         return None
-    return [found[name], found.get(f"{name}_low"), found.get(f"{name}_high")]
+    return [found[end] for end in ("value", "low", "high")]

@@ -140,7 +140,7 @@ class SwapMeasure(Measure):
         rows, left_out = [], 0
         for label, study in studies.items():
             found = study.encoding
-            if found is None or not isinstance(study.reliance, Reliance):
+            if found is None or study.reliance is None:
                 continue
             left_out += sum(found.left_out.values())
             same, other = (found.swaps[n].text if n in found.swaps else NOTHING for n in SWAPS)

@@ -18,6 +18,7 @@ inside its map's box survives the first form and not this one.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +30,7 @@ from aib.data.objects import boxes_to_objects, object_and_counted
 from aib.evaluation.intervals import mean_estimates
 from aib.figures.table import Table, table_of
 from aib.interpret.measure import Context, Measure, View
-from aib.interpret.measured import Transplant
+from aib.interpret.measured import Followed, Transplant
 from aib.interpret.metrics.columns import RandomChoice
 from aib.interpret.metrics.fill import fill_hole
 from aib.interpret.metrics.seeded import Stream, normal
@@ -43,10 +44,6 @@ SCALES = 0.5, 2.0  # of an object, per axis; others are skipped
 DRAWS = 4  # of partners, until one fits
 ENOUGH = 100  # pairs; fewer say nothing
 BATCH = 64
-COLUMNS = (
-    "follow the pixels %", "follow the map %", "chance %", "control: own map %",
-    "control: map of the same class %",
-)  # fmt: skip
 
 
 def mask_boxes(masks: Tensor) -> Tensor:
@@ -163,26 +160,24 @@ class TransplantMeasure(Measure):
         find = mask_boxes if isinstance(self.context.model, Masked) else mass_boxes
         everything = torch.arange(len(self.stored["own"]), device=self.stored["own"].device)
         boxes = torch.cat([find(self._maps(i)) for i in everything.split(BATCH)])
-        found = self._transplant(boxes, exact=False)
+        found = Transplant(self._follow(boxes, exact=False))
         if "objects" in self.stored:
             boxes = mask_boxes(object_and_counted(self.stored["objects"])[0].float())
-            exact = self._transplant(boxes, exact=True)
-            del exact["skipped"]
-            found |= {f"exact_{name}": value for name, value in exact.items()}
-        return {"transplant": Transplant(**found)}
+            found = replace(found, objects=self._follow(boxes, exact=True))
+        return {"transplant": found}
 
-    def _transplant(self, boxes: Tensor, exact: bool) -> dict[str, Any]:
-        """One form: fields of `Transplant`."""
+    def _follow(self, boxes: Tensor, exact: bool) -> Followed:
+        """One form of the transplant."""
         chosen = self._quadruples(boxes)
         pairs = chosen.shape[1]
-        found: dict[str, Any] = {"pairs": pairs, "skipped": len(boxes) - pairs}
+        skipped = len(boxes) - pairs
         if pairs < ENOUGH:
-            return found
+            return Followed(pairs, skipped)
         parts = chosen.split(self.context.batch_size, dim=1)
         rows = [self._decide(boxes, part, exact=exact) for part in parts]
         columns = {name: torch.cat([row[name] for row in rows]).double() for name in rows[0]}
         estimates = mean_estimates(torch.stack([*columns.values()], 1), seed=self.context.seed)
-        return found | dict(zip(columns, estimates, strict=True))
+        return Followed(pairs, skipped, **dict(zip(columns, estimates, strict=True)))
 
     def _quadruples(self, boxes: Tensor) -> Tensor:
         """Positions a, b, c, d as [4,P]; each image is an `a` once, or never where nothing fits.
@@ -254,12 +249,19 @@ class TransplantMeasure(Measure):
         for label, study in studies.items():
             if (found := study.transplant) is None:
                 continue
-            for form, (pairs, *shares) in found.forms.items():
-                values = (one.format(times=100) for one in shares)
+            for name, form in found.forms.items():
                 rows.append(
-                    {"run": label, "form": form, "pairs": f"{pairs:,.0f}"}
-                    | dict(zip(COLUMNS, values, strict=True))
-                    | {"cleared": "yes" if found.cleared else "no"}
+                    {
+                        "run": label,
+                        "form": name,
+                        "pairs": f"{form.pairs:,}",
+                        "follow the pixels %": form.pixels.format(times=100),
+                        "follow the map %": form.map.format(times=100),
+                        "chance %": form.chance.format(times=100),
+                        "control: own map %": form.own_map.format(times=100),
+                        "control: map of the same class %": form.foreign_map.format(times=100),
+                        "cleared": "yes" if found.cleared else "no",
+                    }
                 )
         note = (
             "The object of one image is put under the map of an image of another class: resampled "

@@ -1,6 +1,7 @@
 """Does closed mean closed? Every value against loops over the images of a model made by hand."""
 
 import math
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from aib.config.validation import parse_json
 from aib.data import ImageSet
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibWarning
@@ -145,7 +147,7 @@ def test_open_and_closed_ends():
     x[:, 0] = 0
     found = mask_use(model, x, y)
     assert (found.closed, found.area, found.bits, found.faint_bits) == (100, 0, 0, None)
-    assert MaskUse.from_flat(found.to_dict()) == found
+    assert parse_json(MaskUse, asdict(found), "a mask") == found
 
 
 def test_a_quick_study_counts_nearly_closed_masks_and_warns_of_many():

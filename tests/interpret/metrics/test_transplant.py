@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from aib.config.validation import parse_json
 from aib.interpret import Study, judge
 from aib.interpret.measure import Context, run_measures
 from aib.interpret.measures import transplant
@@ -142,7 +143,7 @@ def test_a_whole_study_finds_a_code_in_the_place_of_the_object_inside_its_box():
     assert found.verdict.name == "encoding" and "follow the map and 0.0%" in found.verdict.text
     [table] = TransplantMeasure.tables({"run": found})
     assert [row[1] for row in table.rows] == ["boxes of the maps", "objects cut out"]
-    again = Study.from_dict(json.loads(json.dumps(found.to_dict())))
+    again = parse_json(Study, json.loads(json.dumps(found.to_dict())), "a study")
     assert again.transplant == found.transplant and again.verdict == found.verdict
 
 
