@@ -76,7 +76,8 @@ def test_a_student_of_imagenet_s_classes_is_packaged_with_their_numbers(tmp_path
         (tmp_path / f"test/class_{number}").rename(tmp_path / "test" / index)
     settings = Settings(
         data=f"folder:{tmp_path}/photos:image_size=32", model="lite0_masked", distill=1.0,
-        teacher=str(tmp_path / "teacher"), epochs=1, batch_size=2, accelerator="cpu", workers=0,
+        teacher=str(tmp_path / "teacher"), epochs=1, batch_size=2, lr=1e-3, accelerator="cpu",
+        workers=0,
     )  # fmt: skip
     train(settings.updated(width=0.1), tmp_path / "run")
     before, after = packaged_evaluations(tmp_path, None)
