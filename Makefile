@@ -11,21 +11,27 @@ JOBS ?= 2
 # takes work from the other: some slow tests take minutes.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-all lint format docs clean
+.PHONY: demo test test-all lint ruff format docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m tools.demo
 
-test: lint
-	$(PYTEST)
+test-all: export AIB_FUZZ_CASES = 1000
+test-all: PYTEST += -m "slow or not slow"
 
-test-all: lint
-	AIB_FUZZ_CASES=1000 $(PYTEST) -m "slow or not slow"
+# mypy takes a minute without its cache: it runs beside the tests, and is reported after them.
+test test-all: ruff
+	@$(BIN)/mypy >$(VENV)/mypy.txt 2>&1 & mypy=$$!; \
+	$(PYTEST); tests=$$?; \
+	wait $$mypy; types=$$?; \
+	cat $(VENV)/mypy.txt; exit $$((tests + types))
 
-lint: $(INSTALLED)
+lint: ruff
+	$(BIN)/mypy
+
+ruff: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
