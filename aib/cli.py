@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 import warnings
+from contextlib import suppress
 from io import TextIOWrapper
 
 from aib.config.validation import reject_unknown
@@ -41,13 +42,28 @@ USAGE = "\n".join(
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return the exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if argv is None:  # the process is ours
-        warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
-        # Python would search all of torch for garbage, often while it is imported and once at the
-        # end: for almost a second.
-        gc.set_threshold(50_000)
-        atexit.register(gc.freeze)
+    if argv is not None:
+        return _read_words(list(argv))
+    # The process is ours.
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    gc.set_threshold(50_000)  # Python would often search all of torch for garbage
+    exit_codes: list[int] = []
+    atexit.register(_end_process, exit_codes)  # registered first, it runs last
+    exit_codes.append(_read_words(sys.argv[1:]))
+    return exit_codes[0]
+
+
+def _end_process(exit_codes: list[int]) -> None:
+    """End the process without clearing its memory object by object: torch has many of them."""
+    if exit_codes:  # no exception left `main`
+        with suppress(OSError, ValueError):  # a closed pipe: the interpreter reports it
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(exit_codes[0])
+
+
+def _read_words(words: list[str]) -> int:
+    """Run the command that these words name."""
     if isinstance(sys.stdout, TextIOWrapper):
         # A file name may hold bytes that cannot be encoded; print them escaped.
         sys.stdout.reconfigure(errors="backslashreplace")

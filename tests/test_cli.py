@@ -110,6 +110,14 @@ def test_a_programming_error_and_an_interrupt_are_one_line(capsys, monkeypatch, 
     assert run(capsys, "models") == answer
 
 
+def test_a_process_ends_with_all_of_its_output_and_its_exit_code():
+    for word, expected in (("--help", (0, f"{cli.USAGE}\n")), ("trian", (2, ""))):
+        command = [sys.executable, "-m", "aib", word]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == expected
+        assert bool(done.stderr) == (expected[0] == 2)
+
+
 def test_a_closed_pipe_is_no_error():
     """`aib models tiny --json | head -1`, with a pipe that is closed before anything is written."""
     process = subprocess.Popen(
