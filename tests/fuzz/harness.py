@@ -17,7 +17,7 @@ from aib.cli import main
 from aib.errors import AibError
 from tests.data.official import write_folder
 
-CASES = int(os.environ.get("AIB_FUZZ_CASES", "15"))  # `make test-all` sets 1,000
+CASES = int(os.environ.get("AIB_FUZZ_CASES", "10"))  # `make test-all` sets 1,000
 SECONDS = 60  # far more than any case needs: finds what never ends, not what is slow
 
 fuzz = settings(
