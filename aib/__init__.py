@@ -10,27 +10,32 @@ from aib.errors import AibError
 from aib.version import __version__
 
 if TYPE_CHECKING:
-    from aib.config.options import ModelOptions
-    from aib.config.settings import Settings
-    from aib.data.preprocessing import Preprocessing
-    from aib.evaluation.error import evaluate
-    from aib.figures.overlay import overlay
-    from aib.interpret.maps import explain
-    from aib.models.attention import SpatialAttention
-    from aib.models.bottleneck import AIB
-    from aib.models.classifier import Classifier
-    from aib.models.explanation import Explanation
-    from aib.models.latent import LinearHead, VariationalHead
-    from aib.models.loss import aib_loss
-    from aib.models.networks.attachment import attach
-    from aib.models.quantize import AnchorQuantizer
-    from aib.models.registry import create_model, list_models
-    from aib.models.types import Attention, Latent, LossTerms, Output
-    from aib.report.push import push_to_hub
-    from aib.runs.pretrained import from_pretrained
-    from aib.training.distill import distill
-    from aib.training.fit import fit
-    from aib.training.warm_start import load_backbone
+    from aib.config.options import ModelOptions as ModelOptions
+    from aib.config.settings import Settings as Settings
+    from aib.data.preprocessing import Preprocessing as Preprocessing
+    from aib.evaluation.error import evaluate as evaluate
+    from aib.figures.overlay import overlay as overlay
+    from aib.interpret.maps import explain as explain
+    from aib.models.attention import SpatialAttention as SpatialAttention
+    from aib.models.bottleneck import AIB as AIB
+    from aib.models.classifier import Classifier as Classifier
+    from aib.models.explanation import Explanation as Explanation
+    from aib.models.latent import LinearHead as LinearHead
+    from aib.models.latent import VariationalHead as VariationalHead
+    from aib.models.loss import aib_loss as aib_loss
+    from aib.models.networks.attachment import attach as attach
+    from aib.models.quantize import AnchorQuantizer as AnchorQuantizer
+    from aib.models.registry import create_model as create_model
+    from aib.models.registry import list_models as list_models
+    from aib.models.types import Attention as Attention
+    from aib.models.types import Latent as Latent
+    from aib.models.types import LossTerms as LossTerms
+    from aib.models.types import Output as Output
+    from aib.report.push import push_to_hub as push_to_hub
+    from aib.runs.pretrained import from_pretrained as from_pretrained
+    from aib.training.distill import distill as distill
+    from aib.training.fit import fit as fit
+    from aib.training.warm_start import load_backbone as load_backbone
 
 _LAZY = {  # the same names for the interpreter, with their modules
     "AIB": "aib.models.bottleneck",
@@ -62,36 +67,7 @@ _LAZY = {  # the same names for the interpreter, with their modules
 }
 _PACKAGES = ("data", "export", "interpret")  # as in aib.data.load(...)
 
-__all__ = [
-    "AIB",
-    "AibError",
-    "AnchorQuantizer",
-    "Attention",
-    "Classifier",
-    "Explanation",
-    "Latent",
-    "LinearHead",
-    "LossTerms",
-    "ModelOptions",
-    "Output",
-    "Preprocessing",
-    "Settings",
-    "SpatialAttention",
-    "VariationalHead",
-    "__version__",
-    "aib_loss",
-    "attach",
-    "create_model",
-    "distill",
-    "evaluate",
-    "explain",
-    "fit",
-    "from_pretrained",
-    "list_models",
-    "load_backbone",
-    "overlay",
-    "push_to_hub",
-]
+__all__ = ["AibError", "__version__", *_LAZY]
 
 
 def __getattr__(name: str) -> Any:

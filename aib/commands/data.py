@@ -47,10 +47,10 @@ def fetch(name: Name, /, root: Root = None) -> None:
         root: folder to download to; by default the cache ($AIB_DATA).
     """
     from aib.data.fetch import fetch as fetch_set
-    from aib.data.load import is_own, parse_name
+    from aib.data.load import parse_name
     from aib.data.specs import SPECS
 
-    if is_own(name):
+    if name.startswith("folder:"):
         raise AibError(f"{name} is read where it is, so there is nothing to fetch")
     print(f"{name} is in {fetch_set(SPECS[parse_name(name)[0]], root)}")
 

@@ -91,11 +91,6 @@ def has_split(name: str, split: str) -> bool:
     return folder.has_split(path, split) if kind == "folder" else split in SPECS[kind].sizes
 
 
-def is_own(name: str) -> bool:
-    """Whether the data is a user's own, in a folder."""
-    return name.startswith("folder:")
-
-
 def count_images(name: str) -> int:
     """How many training images a folder has, with unreadable ones."""
     return folder.count_images(parse_name(name)[1])

@@ -108,7 +108,7 @@ def _locate(source: str | Path) -> Path:
     folder = find_model(Path(source))
     if folder.is_dir():
         if (folder / LOCK).is_file() and not (folder / WEIGHTS).is_file():
-            with locked(folder / LOCK, f"{folder} is being trained: wait for its end", keep=True):
+            with locked(folder / LOCK, f"{folder} is being trained: wait for its end"):
                 how = how_to_resume(folder)
             if (folder / CHECKPOINT).is_file():
                 raise AibError(f"{folder} is an interrupted run: resume it with {how}")

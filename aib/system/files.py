@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,8 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
 
 
 @contextmanager
-def locked(path: Path, busy: str, *, keep: bool = False) -> Iterator[None]:
-    """Hold this lock file, then remove it unless `keep`; an error `busy` if another process has it.
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Hold this lock file; an error `busy` if another process has it.
 
     A kill releases the lock, too.
     """
@@ -52,9 +52,6 @@ def locked(path: Path, busy: str, *, keep: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        if not keep:
-            with suppress(OSError):  # the folder may be gone, or read-only by now
-                path.unlink()
         lock.release()
 
 

@@ -17,6 +17,7 @@ from aib.evaluation.error import describe_split
 from aib.models.classifier import Classifier
 from aib.models.masked import Masked
 from aib.models.weights import weights_sha256
+from aib.training.checkpoint import load_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.folder import RunFolder
 from aib.training.head import train_head
@@ -114,7 +115,7 @@ def run_training(
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
         seconds, state = 0.0, None
         if run is not None and resume:
-            state = run.load()
+            state = load_checkpoint(run.checkpoint)
             model.pretrained_names = frozenset(state["pretrained_names"])
         elif s.head_epochs:
             row = train_head(model, images, s, fabric, report)

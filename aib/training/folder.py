@@ -23,7 +23,7 @@ from aib.models.weights import (
 from aib.runs.files import read_metrics, read_settings, write_held_out
 from aib.system.environment import environment
 from aib.system.files import describe_write_error, locked, write_json, write_text
-from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
+from aib.training.checkpoint import require_checkpoint
 
 # Files of a run without a checkpoint, which a new start replaces.
 STARTED = {CONFIG, METRICS, SPLIT, LOCK, "tensorboard", "wandb"}
@@ -106,7 +106,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep other processes from training in the folder. A kill releases the lock."""
         busy = f"another process is training in {self.folder}; wait until it has ended"
-        with locked(self.folder / LOCK, busy, keep=True):
+        with locked(self.folder / LOCK, busy):
             for partial in self.folder.glob(f"{CHECKPOINT}.*.partial"):  # of a killed process
                 partial.unlink(missing_ok=True)
             yield
@@ -119,14 +119,6 @@ class RunFolder:
         except OSError as error:
             reason = describe_write_error(error, self.metrics)
             raise AibError(f"{self.metrics} could not be written: {reason}") from error
-
-    def save(self, state: dict[str, Any]) -> None:
-        """Write checkpoint.pt."""
-        save_checkpoint(self.checkpoint, state)
-
-    def load(self) -> dict[str, Any]:
-        """Read checkpoint.pt."""
-        return load_checkpoint(self.checkpoint)
 
     def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
         """Remove rows after `step`, which a resumed run writes again; return the others."""

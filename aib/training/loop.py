@@ -19,6 +19,7 @@ from aib.models.calibration import Calibration
 from aib.models.classifier import Classifier
 from aib.models.weights import how_to_resume
 from aib.system.environment import emulates_bf16
+from aib.training.checkpoint import save_checkpoint
 from aib.training.fabric import start_fabric
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
@@ -271,7 +272,7 @@ class Loop:
         sums = self.sums.sums.cpu()
         progress = {"step": self.step, "looked_at": self.logged_step, "sums": sums}
         progress |= {"seconds": time.monotonic() - self.began, "images": self.batches.num_images}
-        self.run.save(progress | self.take_step.state_dict())
+        save_checkpoint(self.run.checkpoint, progress | self.take_step.state_dict())
         self.save_time = time.monotonic()
 
     def restore(self, state: dict[str, Any]) -> None:

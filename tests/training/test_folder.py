@@ -13,7 +13,7 @@ from aib.config.settings import Settings
 from aib.data import load
 from aib.models.weights import WEIGHTS
 from aib.runs.files import read_metrics
-from aib.training.checkpoint import load_checkpoint
+from aib.training.checkpoint import load_checkpoint, save_checkpoint
 from aib.training.fit import fit
 from aib.training.folder import RunFolder
 from aib.training.train import train
@@ -38,7 +38,7 @@ def create(folder: Path) -> RunFolder:
 
 def test_an_interrupted_or_finished_run_is_not_overwritten(tmp_path: Path) -> None:
     run = create(tmp_path / "a b")
-    run.save({"step": 1})
+    save_checkpoint(run.checkpoint, {"step": 1})
     resume = f"`aib train --resume '{run.folder}'`"
     with pytest.raises(aib.AibError, match=f"interrupted run; resume it with {resume}"):
         train(SHORT, run.folder)
@@ -95,15 +95,15 @@ def test_two_processes_cannot_start_in_the_same_folder(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_the_last_checkpoint_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, save = create(tmp_path / "run"), RunFolder.save
+    run = create(tmp_path / "run")
 
-    def fill(run: RunFolder, state: dict[str, Any]) -> None:
+    def fill(path: Path, state: dict[str, Any]) -> None:
         if state["step"] == 4:
-            (run.folder / f"checkpoint.pt.{os.getpid()}.partial").symlink_to("/dev/full")
-        save(run, state)
+            path.with_name(f"{path.name}.{os.getpid()}.partial").symlink_to("/dev/full")
+        save_checkpoint(path, state)
 
     data = load("shapes:count=96", "train", holdout=0)
-    monkeypatch.setattr(RunFolder, "save", fill)
+    monkeypatch.setattr("aib.training.loop.save_checkpoint", fill)
     with pytest.raises(aib.AibError, match=f"no space left in {run.folder}"):
         fit(small_model(), data, SHORT, run=run.folder)
     assert load_checkpoint(run.checkpoint)["step"] == 3

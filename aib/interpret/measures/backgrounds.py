@@ -36,7 +36,6 @@ class BackgroundMeasure(Measure):
         self.choice = RandomChoice(context.seed, Stream.BACKGROUND)
 
     def update(self, view: View) -> None:
-        """Store a batch's pixels, masks and decisions."""
         batch = view.batch
         assert batch.objects is not None
         has = (batch.objects == 1).flatten(1).any(1).nonzero()[:, 0]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibWarning
-from aib.evaluation.intervals import Estimate, mean_estimates, ratio_interval
+from aib.evaluation.intervals import Estimate, mean_estimates, ratio_estimates
 from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View, map_name, subset_size
 from aib.interpret.measured import KEPT, EvaluatorResults, KeptCurve
@@ -58,7 +58,6 @@ class EvaluatorMeasure(Measure):
             self.kept.add(**{kind: torch.stack(found, dim=1)})
 
     def fields(self) -> dict[str, Any]:
-        """`evaluator`: accuracies with their intervals."""
         labels, model, whole = self.columns.whole().values()
         name, seed = self.context.evaluator_name, self.context.seed
         decided = self.kept.whole()
@@ -124,13 +123,9 @@ def _kept(curve: KeptCurve) -> str:
 def kept_shares(agrees: Tensor, whole: Tensor, *, seed: int = 0) -> dict[float, Estimate]:
     """The model's predictions that an evaluator gives from the best pixels, bool [N,5], relative to
     those that it gives for whole images, bool [N]: percentages by share of the pixels."""
-    above = agrees.double().cpu()
-    below = whole.double().cpu()[:, None].expand_as(above)
-    low, high = ratio_interval(above, below, seed=seed)
-    rows = 100 * torch.stack([above.sum(0) / below.sum(0), low, high], dim=1)
-    return {
-        share: Estimate(*row) for share, row in zip(SHARES, rows.nan_to_num().tolist(), strict=True)
-    }
+    below = whole.double().cpu()
+    parts = {str(s): (100 * agrees[:, i].double().cpu(), below) for i, s in enumerate(SHARES)}
+    return dict(zip(SHARES, ratio_estimates(parts, seed=seed).values(), strict=True))
 
 
 def kept_curves(correct: Mapping[str, Tensor], *, seed: int = 0) -> dict[str, KeptCurve]:

@@ -25,7 +25,6 @@ class FaithfulnessMeasure(Measure):
     subset = True
 
     def update(self, view: View) -> None:
-        """Add the areas under a batch's curves."""
         seed, x = self.context.seed, view.x
         decide = partial(self.context.model, deterministic=True)
         whole = decide(x)  # the same for all curves
@@ -40,7 +39,6 @@ class FaithfulnessMeasure(Measure):
             self.columns.add(**{kind: torch.stack(areas, dim=1)})
 
     def fields(self) -> dict[str, Any]:
-        """`faithfulness`, by kind of map."""
         found = {}
         for kind, areas in self.columns.whole().items():  # [N,4]
             means = mean_estimates(areas, seed=self.context.seed)
@@ -49,7 +47,6 @@ class FaithfulnessMeasure(Measure):
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:
-        """Areas under the curves by kind of map."""
         rows = [
             {
                 "map": map_name(kind),

@@ -45,7 +45,6 @@ class Images(Measure):
         self.anchors: Tensor | None = None
 
     def update(self, view: View) -> None:
-        """Add the values of a batch."""
         batch, found = view.batch, view.explanation
         columns: dict[str, Tensor | None] = {
             "correct": (found.prediction == batch.labels).float(),
@@ -101,7 +100,6 @@ class Images(Measure):
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:
-        """Bits, anchors, contrast and closed masks."""
         rows = [
             {
                 "run": label,

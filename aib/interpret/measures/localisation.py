@@ -66,7 +66,6 @@ class LocalisationMeasure(Measure):
         self.located: dict[str, Localisation] = {}
 
     def update(self, view: View) -> None:
-        """Add a batch's maps."""
         batch, context = view.batch, self.context
         assert batch.objects is not None
         new = partial(Localisation, outlines="outlines" in context.has, seed=context.seed)
@@ -74,7 +73,6 @@ class LocalisationMeasure(Measure):
             self.located.setdefault(kind, new()).update(maps, batch.objects, batch.boxes)
 
     def fields(self) -> dict[str, Any]:
-        """`localisation`, by kind of map."""
         return {"localisation": {kind: one.compute() for kind, one in self.located.items()}}
 
     @staticmethod

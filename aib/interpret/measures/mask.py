@@ -78,12 +78,10 @@ class MaskMeasure(Measure):
     needs = frozenset({"mask"})
 
     def update(self, view: View) -> None:
-        """Add a batch."""
         assert isinstance(self.context.model, Masked)
         self.columns.add(**_measure(self.context.model, view))
 
     def fields(self) -> dict[str, Any]:
-        """`mask`."""
         columns = self.columns.whole()
         means = {name: float(values.double().mean()) for name, values in columns.items()}
         results: dict[str, Any] = {name: 100 * means[name] for name in SHARES}

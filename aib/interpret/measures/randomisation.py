@@ -122,7 +122,6 @@ class RandomisationMeasure(Measure):
     subset = True
 
     def update(self, view: View) -> None:
-        """Store the images."""
         if view.first < IMAGES:
             self.columns.add(x=view.x)
 

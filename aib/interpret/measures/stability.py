@@ -116,7 +116,6 @@ class StabilityMeasure(Measure):
             self.of_modification[name].add(**found)
 
     def fields(self) -> dict[str, Any]:
-        """`stability`, by modification."""
         found = {}
         for name, columns in self.of_modification.items():
             compared = columns.whole()

@@ -114,19 +114,16 @@ class SwapMeasure(Measure):
         return self.context.model(x, deterministic=True, attention_map=attention_map).logits
 
     def update(self, view: View) -> None:
-        """Store a batch's maps and decisions."""
         found = view.explanation
         assert found.map is not None
         self.swapping.first(view.batch, view.x, found.map, found.probabilities)
 
     def update_again(self, view: View) -> None:
-        """Decide under the maps of partners."""
         if view.first == 0:  # at once: otherwise replacing the map would measure nothing
             check_unchanged(self.swapping.stored["changed"])
         self.swapping.second(view.batch, view.x)
 
     def fields(self) -> dict[str, Any]:
-        """`reliance` and `encoding`."""
         decisions = self.swapping.decisions()
         reliance = map_reliance(decisions, masked=self.context.model.takes_mask)
         return {

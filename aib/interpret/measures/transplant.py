@@ -124,7 +124,6 @@ class TransplantMeasure(Measure):
         self.choice = RandomChoice(context.seed, Stream.TRANSPLANT)
 
     def update(self, view: View) -> None:
-        """Store a batch's pixels, maps and decisions."""
         found = view.explanation
         assert found.map is not None
         new = {
@@ -156,7 +155,6 @@ class TransplantMeasure(Measure):
 
     @torch.no_grad()
     def fields(self) -> dict[str, Any]:
-        """`transplant`."""
         find = mask_boxes if isinstance(self.context.model, Masked) else mass_boxes
         everything = torch.arange(len(self.stored["own"]), device=self.stored["own"].device)
         boxes = torch.cat([find(self._maps(i)) for i in everything.split(BATCH)])
@@ -244,7 +242,6 @@ class TransplantMeasure(Measure):
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:
-        """What the decision follows, beside both controls."""
         rows = []
         for label, study in studies.items():
             if (found := study.transplant) is None:
