@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from aib.models.bottleneck import AIB as AIB
     from aib.models.classifier import Classifier as Classifier
     from aib.models.explanation import Explanation as Explanation
-    from aib.models.latent import LinearHead as LinearHead
-    from aib.models.latent import VariationalHead as VariationalHead
+    from aib.models.latent import LinearHead as LinearHead, VariationalHead as VariationalHead
     from aib.models.loss import aib_loss as aib_loss
     from aib.models.networks.attachment import attach as attach
     from aib.models.quantize import AnchorQuantizer as AnchorQuantizer
-    from aib.models.registry import create_model as create_model
-    from aib.models.registry import list_models as list_models
-    from aib.models.types import Attention as Attention
-    from aib.models.types import Latent as Latent
-    from aib.models.types import LossTerms as LossTerms
-    from aib.models.types import Output as Output
+    from aib.models.registry import create_model as create_model, list_models as list_models
+    from aib.models.types import (
+        Attention as Attention,
+        Latent as Latent,
+        LossTerms as LossTerms,
+        Output as Output,
+    )
     from aib.report.push import push_to_hub as push_to_hub
     from aib.runs.pretrained import from_pretrained as from_pretrained
     from aib.training.distill import distill as distill

@@ -3,23 +3,14 @@
 `Batches` gives an ImageSet to training and evaluation.
 """
 
-from aib.data.batches import Batch, Batches
-from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.load import count_images, has_split, load, same_images, with_size
-from aib.data.own import as_images
-from aib.data.specs import SPECS, Spec
-
-__all__ = [
-    "SPECS",
-    "Batch",
-    "Batches",
-    "ImageFiles",
-    "ImageSet",
-    "Spec",
-    "as_images",
-    "count_images",
-    "has_split",
-    "load",
-    "same_images",
-    "with_size",
-]
+from aib.data.batches import Batch as Batch, Batches as Batches
+from aib.data.imageset import ImageFiles as ImageFiles, ImageSet as ImageSet
+from aib.data.load import (
+    count_images as count_images,
+    has_split as has_split,
+    load as load,
+    same_images as same_images,
+    with_size as with_size,
+)
+from aib.data.own import as_images as as_images
+from aib.data.specs import SPECS as SPECS, Spec as Spec

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
-from safetensors.torch import save as to_bytes
+from safetensors.torch import load_file, save as to_bytes
 from torch import Tensor, nn
 
 from aib.data.preprocessing import Preprocessing

@@ -4,8 +4,7 @@ import json
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from aib.data import load
 from aib.data.split import sample_indices, stratified_split

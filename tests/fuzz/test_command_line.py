@@ -3,8 +3,7 @@
 from itertools import chain
 from typing import get_args
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from aib.config.settings import setting_types
 from tests.fuzz.harness import CASES, CHEAP, PHOTOS, World, fuzz

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch.distributions import Normal, kl_divergence
 
 from aib.models.gaussian import kl_released, kl_to_standard_normal, positive_sigma

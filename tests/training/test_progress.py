@@ -96,7 +96,8 @@ def test_an_evaluation_has_a_bar_of_its_own_during_and_after_the_training(
 ) -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=200)
-    monkeypatch.setattr("aib.system.progress.Console", lambda **_: console)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     report = BarReporter(console)
     report.begin(total_steps=10, done=0, epochs=2)
     with report.task("evaluating", 30) as tick:
