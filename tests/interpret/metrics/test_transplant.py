@@ -127,7 +127,7 @@ def test_a_cut_object_lies_in_the_other_s_box_on_a_third_background():
         )
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", PLANTS)
 def test_planted_models_get_the_verdict_they_deserve(name, seed):
     verdict = judge(**PLANTS[name].measured(seed))
