@@ -2,7 +2,8 @@
 
 cub200_full* and pets* start from ImageNet's VGG-16, by --init vgg16:PATH: a state dict by the names
 of torchvision or timm (.pth, .safetensors), or an .npz of the convolutions. The paper starts from
-ImageNet weights, too; without --init the presets of its table start from random ones.
+ImageNet weights, too; without --init the presets of its table start from random ones. Those of
+EfficientNet-Lite start from --init lite0:PATH or lite2:PATH.
 """
 
 from collections.abc import Mapping
@@ -86,6 +87,9 @@ PHOTOS = PAPER_VGG.updated(
     compile=True,
 )
 
+# EfficientNet-Lite copes with ten times VGG's rate; new layers have five times that of others.
+LITE = PHOTOS.updated(lr=0.2, lr_backbone=0.04, head_norm=False, graphs=True)
+
 ABOUT = {
     "vgg_aib": "VGG with attention and a bottleneck",
     "vgg_aib_qt": "the same, attention quantised to 20 levels",
@@ -151,6 +155,16 @@ def cropped() -> list[Preset]:
             about,
         )
         for model, about in forms.items()
+    ]
+
+
+def light(data: str, **changes: Any) -> list[Preset]:
+    """Presets of EfficientNet-Lite on photographs, plain and masked; each needs --init."""
+    about = "EfficientNet-Lite from ImageNet", "the same, only what its map opens is classified"
+    return [
+        Preset(f"{data}_{name}{form}", LITE.updated(data=data, model=name + form, **changes), text)
+        for name in ("lite0", "lite2")
+        for form, text in zip(("", "_masked"), about, strict=True)
     ]
 
 
@@ -238,9 +252,10 @@ CUB200 = [
     *table_one("cub200", ":crop"),
     *photographs("cub200_full", "cub200", beta_warmup=15.0),
     *cropped(),
+    *light("cub200"),
 ]
 
-PETS = photographs("pets", "pets")
+PETS = [*photographs("pets", "pets"), *light("pets", lr=0.1, lr_backbone=0.02)]
 
 # For the student of a teacher, whose weights it starts from, also in the layers that find the map.
 # Statistics of a batch instead of BatchNorm's own change half of EfficientNet-Lite2's predictions.
