@@ -39,12 +39,14 @@ class SameConv2d(nn.Conv2d):
         top, left = (pixels // 2 for pixels in total)
         if s > 1:
             x = F.pad(x, (left, total[1] - left, top, total[0] - top))
-            return F.conv2d(x, self.weight, None, self.stride, 0, 1, self.groups)
-        return F.conv2d(x, self.weight, None, 1, k // 2, 1, self.groups)
+            return F.conv2d(x, self.weight, self.bias, self.stride, 0, 1, self.groups)
+        return F.conv2d(x, self.weight, self.bias, 1, k // 2, 1, self.groups)
 
 
 class Separable(nn.Module):
     """The block of the first stage: a depthwise convolution, then a 1 x 1 convolution."""
+
+    folds = (("conv_dw", "bn1"), ("conv_pw", "bn2"))  # pairs for `fold_batch_norm`
 
     def __init__(self, c_in: int, c_out: int, kernel: int, stride: int):
         super().__init__()
@@ -57,6 +59,8 @@ class Separable(nn.Module):
 
 class MBConv(nn.Module):
     """1 x 1 to more channels, depthwise, 1 x 1 back; around it a shortcut where shapes agree."""
+
+    folds = (("conv_pw", "bn1"), ("conv_dw", "bn2"), ("conv_pwl", "bn3"))
 
     def __init__(self, c_in: int, c_out: int, kernel: int, stride: int, expansion: int):
         super().__init__()
@@ -75,6 +79,8 @@ class MBConv(nn.Module):
 
 class LiteStages(nn.Module):
     """Images to features at strides 8 and 16: what a copied proposal reads."""
+
+    folds: tuple[tuple[str, str], ...] = (("conv_stem", "bn1"),)
 
     def __init__(self, name: str, width: float = 1.0, count: int = COPIED):
         super().__init__()
@@ -103,6 +109,8 @@ class LiteStages(nn.Module):
 
 class Lite(LiteStages):
     """Images [B,3,H,W] to embeddings [B,1280]."""
+
+    folds = (*LiteStages.folds, ("conv_head", "bn2"))
 
     def __init__(self, name: str, width: float = 1.0):
         super().__init__(name, width, len(STAGES))

@@ -15,6 +15,8 @@ from aib.models.latent import mlp_decoder
 class ConvBNReLU(nn.Sequential):
     """Convolution, BatchNorm, ReLU; training on a GPU skips the convolution's bias."""
 
+    folds = (("0", "1"),)  # pairs for `fold_batch_norm`
+
     def forward(self, x: Tensor) -> Tensor:
         conv, norm, relu = self
         if not (x.is_cuda and norm.training and type(norm) is nn.BatchNorm2d):

@@ -16,6 +16,8 @@ from aib.models.latent import mlp_decoder, relu_decoder
 class PreActivationBlock(nn.Module):
     """BN-ReLU-conv twice, dropout between; a 1 x 1 convolution as shortcut where sizes change."""
 
+    folds = (("conv1", "bn2"),)  # pairs for `fold_batch_norm`
+
     def __init__(self, c_in: int, c_out: int, stride: int, dropout: float):
         super().__init__()
         self.bn1 = nn.BatchNorm2d(c_in)
