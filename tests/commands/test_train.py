@@ -60,9 +60,7 @@ def test_flags_change_a_preset_wherever_it_stands(last: bool, started: list) -> 
         (["--resume", "nowhere"], "nowhere is not a run"),
     ],
 )
-def test_what_cannot_be_trained_is_an_error(
-    words: list, message: str, started: list, capsys
-) -> None:
+def test_what_cannot_be_trained_is_an_error(words, message, started, capsys):
     assert main(["train", *words]) == 2
     assert message in capsys.readouterr().err
     assert started == []
@@ -79,9 +77,7 @@ def test_what_cannot_be_trained_is_an_error(
         (["--model", "tiny"], {"model": "tiny", "init": None, "data": "folder:photos"}),
     ],
 )
-def test_the_user_s_own_images_get_a_model(
-    more: list[str], expected: dict[str, Any], started: list, tmp_path: Path, monkeypatch
-) -> None:
+def test_the_user_s_own_images_get_a_model(more, expected, started, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
     assert main(["train", "--data", "folder:photos", "--accelerator", "cpu", *more]) == 0

@@ -38,9 +38,7 @@ def test_no_temperature_of_a_grid_has_less_nll() -> None:
         ([0, 0, 0, 0, 0, 0], 1.0),
     ],
 )
-def test_below_the_threshold_half_of_the_decisions_are_wrong(
-    right: list[int], expected: float
-) -> None:
+def test_below_the_threshold_half_of_the_decisions_are_wrong(right, expected):
     confidence = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
     shuffled = torch.tensor([3, 0, 5, 1, 4, 2])
     found = unsure_below(confidence[shuffled], torch.tensor(right)[shuffled].bool())

@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import example, given, strategies as st
 from PIL import Image
 
@@ -14,7 +13,7 @@ from aib.data import load
 from aib.data.decode import MAX_PIXELS, open_rgb
 from tests.data.official import bomb, write_folder
 from tests.fuzz.damage import damaged
-from tests.fuzz.harness import WATCH, World, fuzz, limited, reading
+from tests.fuzz.harness import WATCH, fuzz, limited, reading
 
 MODES = {
     "PNG": "1 L LA P I;16 RGB RGBA",
@@ -52,9 +51,7 @@ pictures = st.tuples(kinds, sides, sides, st.integers(1, 8)).map(lambda t: (*t[0
 @example(("JPEG", "RGB", 7, 7, 1))  # an eighth of it is less than a pixel
 @example(("TIFF", "RGBA", 18, 17, 7))  # its rotation was once ignored
 @fuzz
-def test_whole_images_of_every_kind_are_read(
-    tmp_path_factory: pytest.TempPathFactory, case: tuple[str, str, int, int, int]
-) -> None:
+def test_whole_images_of_every_kind_are_read(tmp_path_factory, case):
     kind, _, width, height, turned = case
     path = tmp_path_factory.getbasetemp() / f"whole.{kind.lower()}"
     path.write_bytes(picture(*case))
@@ -79,9 +76,7 @@ broken = pictures.flatmap(lambda case: damaged(picture(*case))) | st.sampled_fro
 @given(broken, st.booleans())
 @example(STRANGE[1], False)  # Pillow would start another program
 @fuzz
-def test_damaged_images(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, reduce: bool
-) -> None:
+def test_damaged_images(tmp_path_factory, content, reduce):
     path = tmp_path_factory.getbasetemp() / "damaged.png"
     path.write_bytes(content)
     with reading():
@@ -106,9 +101,7 @@ things = st.lists(st.tuples(kinds_of_things, broken), min_size=1, max_size=3)
 
 @given(things, st.sampled_from([":image_size=8", ":image_size=80,resize=crop"]))
 @fuzz
-def test_a_folder_with_anything_in_it(
-    world: World, found: list[tuple[str, bytes]], options: str
-) -> None:
+def test_a_folder_with_anything_in_it(world, found, options):
     world.clear()
     photos = world.work / "photos"
     write_folder(photos, classes=2, per_class=2, side=9)

@@ -107,9 +107,7 @@ def test_a_run_is_not_compared_on_its_training_images(tmp_path: Path, split: str
     assert len(run.images(data, "train", like=saved)) == 12  # on request
 
 
-def test_a_packaged_model_is_found_by_name_and_is_the_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packaged_model_is_found_by_name_and_is_the_default(tmp_path, monkeypatch):
     small_model().save_pretrained(tmp_path / "models" / "small")
     monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path / "models")
     monkeypatch.chdir(tmp_path)

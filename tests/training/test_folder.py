@@ -51,9 +51,7 @@ def test_an_interrupted_or_finished_run_is_not_overwritten(tmp_path: Path) -> No
     assert before == {p.name: p.read_bytes() for p in run.folder.iterdir()}
 
 
-def test_a_failed_start_leaves_the_folder_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_start_leaves_the_folder_free(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = "train --data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 1 --out run"
     words += " --accelerator cpu --log-every 1 --batch-size"
@@ -92,9 +90,7 @@ def test_two_processes_cannot_start_in_the_same_folder(tmp_path: Path) -> None:
 
 
 @needs_full
-def test_a_full_disk_leaves_the_last_checkpoint_to_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_last_checkpoint_to_resume(tmp_path, monkeypatch):
     run = create(tmp_path / "run")
 
     def fill(path: Path, state: dict[str, Any]) -> None:

@@ -98,9 +98,7 @@ def test_the_rows_are_means_of_the_terms(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("budget", ["mean", "image"])
-def test_a_budget_for_the_mean_is_one_for_the_batch_of_all_parts_and_processes(
-    budget: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_budget_for_the_mean_is_one_for_the_batch_of_all_parts_and_processes(budget, monkeypatch):
     torch.manual_seed(0)
     model = aib.create_model("tiny_aib_masked", 4, 32, width=0.25)
     objective = Objective(model, replace(SMALL, budget=budget))
@@ -178,9 +176,7 @@ def test_accumulated_parts_make_the_same_step() -> None:
 
 
 @pytest.mark.parametrize("ema", [None, 0.5])
-def test_a_model_is_saved_with_the_preprocessing_it_was_trained_with(
-    tmp_path: Path, ema: float | None
-) -> None:
+def test_a_model_is_saved_with_the_preprocessing_it_was_trained_with(tmp_path, ema):
     pixels, names = image_set().images, ("ant", "bee", "cat", "dog")
     labels, mean, std = torch.arange(40) % 4, (0.1, 0.2, 0.3), (0.4, 0.5, 0.6)
     data = ImageSet.from_tensors(pixels, labels, class_names=names, mean=mean, std=std)
@@ -208,9 +204,7 @@ def test_clipping_bounds_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("where", ["weights", "anchors"])
-def test_a_non_finite_term_stops_with_its_step_and_keeps_the_good_checkpoint(
-    tmp_path: Path, where: str
-) -> None:
+def test_a_non_finite_term_stops_with_its_step_and_keeps_the_good_checkpoint(tmp_path, where):
     model = tiny()
     s = replace(SMALL, epochs=4, checkpoint_every=0, log_every=2)
     run = RunFolder(tmp_path / "run")
@@ -314,9 +308,7 @@ def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (True, "adamw", {}),
     ],
 )
-def test_a_captured_run_is_the_same_as_a_launched_one(
-    compiled: bool, optimizer: Any, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_captured_run_is_the_same_as_a_launched_one(compiled, optimizer, more, monkeypatch):
     """Noise, rates and the average all keep changing in a captured step."""
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     torch.compiler.reset()

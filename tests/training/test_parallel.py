@@ -130,9 +130,7 @@ def wait_until(happened, what: str) -> None:
 
 
 @on_linux
-def test_a_signal_stops_two_processes_within_a_step(
-    tmp_path: Path, training: subprocess.Popen
-) -> None:
+def test_a_signal_stops_two_processes_within_a_step(tmp_path, training):
     # Written at the end of each epoch; the log interval is never reached.
     wait_until((tmp_path / "run" / "metrics.jsonl").exists, "the first epoch ends")
     assert len(members(training.pid)) >= 2
@@ -146,9 +144,7 @@ def test_a_signal_stops_two_processes_within_a_step(
 
 @pytest.mark.slow
 @on_linux
-def test_workers_end_with_a_first_process_that_is_killed_before_they_meet(
-    training: subprocess.Popen,
-) -> None:
+def test_workers_end_with_a_first_process_that_is_killed_before_they_meet(training):
     wait_until(lambda: len(members(training.pid)) > 1, "the second process starts")
     training.kill()
     training.communicate()
@@ -157,9 +153,7 @@ def test_workers_end_with_a_first_process_that_is_killed_before_they_meet(
 
 @pytest.mark.slow
 @on_linux
-def test_a_killed_worker_is_reported_in_a_sentence(
-    tmp_path: Path, training: subprocess.Popen
-) -> None:
+def test_a_killed_worker_is_reported_in_a_sentence(tmp_path, training):
     wait_until((tmp_path / "run" / "metrics.jsonl").exists, "the first epoch ends")
     [worker] = [number for number in members(training.pid) if number != training.pid]
     os.kill(worker, signal.SIGKILL)

@@ -31,9 +31,7 @@ ROW = {
 }
 
 
-def test_a_training_in_python_shows_its_progress_unless_told_not_to(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_training_in_python_shows_its_progress_unless_told_not_to(capsys):
     s = replace(SMALL, epochs=1)
     aib.fit(small_model(num_classes=4), image_set(), s)
     shown = capsys.readouterr().out
@@ -72,9 +70,7 @@ def test_lines_show_progress_and_the_remaining_time(capsys: pytest.CaptureFixtur
     ]
 
 
-def test_a_long_evaluation_reports_now_and_then_without_a_terminal(
-    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_evaluation_reports_now_and_then_without_a_terminal(capsys, monkeypatch):
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
     with LineReporter().task("evaluating", 40) as tick:
@@ -91,9 +87,7 @@ def test_the_bar_shows_epoch_metrics_messages_and_the_remaining_time() -> None:
         assert text in screen.getvalue()
 
 
-def test_an_evaluation_has_a_bar_of_its_own_during_and_after_the_training(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_evaluation_has_a_bar_of_its_own_during_and_after_the_training(monkeypatch):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=200)
     monkeypatch.setattr("rich.console.Console", lambda **_: console)

@@ -113,9 +113,7 @@ def test_machine_settings_may_change_on_resume(uninterrupted: Path, tmp_path: Pa
     assert_same_weights(uninterrupted, folder)
 
 
-def test_other_settings_may_not_change_on_resume(
-    uninterrupted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_settings_may_not_change_on_resume(uninterrupted, tmp_path, capsys):
     folder = unfinished(uninterrupted, tmp_path / "run")
     assert main(["train", "--resume", str(folder), "--lr", "7"]) == 2
     err = capsys.readouterr().err
@@ -136,9 +134,7 @@ class StopAfter(Reporter):
             signal.raise_signal(signal.SIGINT)
 
 
-def test_a_training_in_python_is_resumed_by_the_same_call(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_in_python_is_resumed_by_the_same_call(tmp_path, capsys):
     images = load("shapes:count=96", "train")
     data = [(image, int(label)) for image, label in zip(images.images, images.labels, strict=True)]
     folder, lost = str(tmp_path / "run"), tmp_path / "lost"
@@ -187,9 +183,7 @@ def test_a_training_in_python_is_resumed_by_the_same_call(
     assert "name its data with --data" in capsys.readouterr().err
 
 
-def test_a_masked_training_with_a_budget_for_the_mean_resumes_with_the_same_bits(
-    tmp_path: Path,
-) -> None:
+def test_a_masked_training_with_a_budget_for_the_mean_resumes_with_the_same_bits(tmp_path):
     s = Settings(epochs=2, batch_size=16, accumulate=2, budget="mean", log_every=1)
     s, data = replace(s, accelerator="cpu"), image_set(48, 10)
 

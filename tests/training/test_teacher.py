@@ -221,9 +221,7 @@ def test_imagenet_s_classes_go_by_index_number_and_name() -> None:
         ("--teacher TEACHER --distill 1.5", "above 0 and at most 1"),
     ],
 )
-def test_a_wrong_call_is_one_sentence(
-    options: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_call_is_one_sentence(options, message, tmp_path, capsys):
     plain_run(tmp_path / "teacher")
     words = options.replace("TEACHER", str(tmp_path / "teacher")).split()
     base = ["train", "--data", photos(tmp_path / "photos"), "--model", "tiny_aib_masked"]
@@ -232,9 +230,7 @@ def test_a_wrong_call_is_one_sentence(
     assert not (tmp_path / "run").exists()
 
 
-def test_other_classes_and_an_empty_folder_are_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_classes_and_an_empty_folder_are_one_sentence(tmp_path, capsys):
     teacher = str(plain_run(tmp_path / "teacher"))
     official.write_folder(tmp_path / "animals", 2)
     (tmp_path / "empty").mkdir()
@@ -254,9 +250,7 @@ def test_other_classes_and_an_empty_folder_are_one_sentence(
 WORDS = "--model tiny_aib_masked --width 0.25 --epochs 1 --batch-size 4 --accelerator cpu"
 
 
-def test_photographs_without_labels_are_all_that_is_needed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_photographs_without_labels_are_all_that_is_needed(tmp_path, capsys):
     """What is held out is labelled by the teacher, in training, `eval` and `interpret`."""
     teacher, run = plain_run(tmp_path / "teacher"), tmp_path / "run"
     data, network = photos(tmp_path / "photos"), aib.from_pretrained(teacher)
@@ -280,9 +274,7 @@ def test_photographs_without_labels_are_all_that_is_needed(
     assert "no folder" in capsys.readouterr().err
 
 
-def test_with_labels_the_agreement_stands_beside_the_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_with_labels_the_agreement_stands_beside_the_error(tmp_path, capsys):
     teacher, run, data = plain_run(tmp_path / "teacher"), tmp_path / "run", "shapes:count=24"
     words = ["--data", data, "--teacher", str(teacher), "--out", str(run), *WORDS.split()]
     assert main(["train", *words]) == 0
@@ -308,9 +300,7 @@ def predictions(model: aib.Classifier, data: aib.data.ImageSet) -> Tensor:
         return model(x).logits.argmax(-1)
 
 
-def test_a_resumed_distillation_ends_with_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_distillation_ends_with_the_same_bits(tmp_path, monkeypatch):
     """The teacher is not in the checkpoint; another one under its name is an error."""
     teacher = plain_run(tmp_path / "teacher")
     s = Settings(
@@ -339,9 +329,7 @@ def test_a_resumed_distillation_ends_with_the_same_bits(
     assert resumed.evaluation.agreement == whole.evaluation.agreement
 
 
-def test_a_function_of_the_user_s_teaches_where_the_user_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_function_of_the_user_s_teaches_where_the_user_names_it(tmp_path, monkeypatch, capsys):
     """By default the student is the same network, masked; no file makes aib run the code."""
     (tmp_path / "my_teacher.py").write_text(
         "import aib\nfrom tests.training.test_teacher import network, policy\n\n\n"

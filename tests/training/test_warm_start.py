@@ -62,9 +62,7 @@ def model_of(name: str = "vgg", **options) -> aib.Classifier:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_every_form_has_the_networks_features_after_loading(
-    name: str, network: Vgg16, path: Path
-) -> None:
+def test_every_form_has_the_networks_features_after_loading(name, network, path):
     model, x = model_of(name), torch.randn(2, 3, 32, 32)
     before = {key: value.clone() for key, value in model.named_parameters()}
     report = aib.load_backbone(model, path)
@@ -80,9 +78,7 @@ def test_every_form_has_the_networks_features_after_loading(
 
 
 @pytest.mark.parametrize("suffix", ["npz", "pth", "safetensors"])
-def test_each_kind_of_file_gives_the_same_weights(
-    suffix: str, network: Vgg16, tmp_path: Path
-) -> None:
+def test_each_kind_of_file_gives_the_same_weights(suffix, network, tmp_path):
     state, path = network.state_dict(), tmp_path / f"weights.{suffix}"
     if suffix == "npz":  # only the convolutions
         np.savez(path, **{k: v.numpy() for k, v in state.items() if k.startswith("features")})
@@ -116,9 +112,7 @@ def test_each_kind_of_file_gives_the_same_weights(
         (lambda s: s.clear(), "26 tensors missing"),
     ],
 )
-def test_a_file_that_does_not_fit_is_one_sentence(
-    change, words: str, network: Vgg16, tmp_path: Path
-) -> None:
+def test_a_file_that_does_not_fit_is_one_sentence(change, words, network, tmp_path):
     state, path = dict(network.state_dict()), tmp_path / "weights.pth"
     change(state)
     torch.save(state, path)
@@ -236,9 +230,7 @@ def test_other_classes_keep_all_weights_that_do_not_depend_on_them(tmp_path: Pat
 
 @pytest.mark.parametrize("propose", ["separate", "twice"])
 @pytest.mark.parametrize("name", ["vgg_dvib", "vgg_aib_qt", "vgg"])
-def test_a_masked_model_starts_as_the_network_it_got_its_weights_from(
-    name: str, propose: str, tmp_path: Path
-) -> None:
+def test_a_masked_model_starts_as_the_network_it_got_its_weights_from(name, propose, tmp_path):
     """With everything open it decides as that network does, if their heads have one form."""
     torch.manual_seed(1)
     trained = aib.create_model(name, 4, width=WIDTH)
@@ -266,9 +258,7 @@ def test_a_masked_model_starts_as_the_network_it_got_its_weights_from(
 
 
 @pytest.mark.parametrize("classes", [4, 7])
-def test_a_network_starts_from_a_file_of_its_own_weights(
-    classes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_starts_from_a_file_of_its_own_weights(classes, tmp_path, monkeypatch):
     """By --init, without a download; the head is loaded if it is for as many classes."""
     (tmp_path / "my_networks.py").write_text("from tests.models.networks.small import ResNet")
     monkeypatch.chdir(tmp_path)
@@ -303,9 +293,7 @@ def test_a_network_starts_from_a_file_of_its_own_weights(
 
 
 @pytest.mark.parametrize("init", ["lite9:weights.pth", "weights.pth"])
-def test_an_unknown_family_of_weights_is_an_error_that_names_the_form(
-    init: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_family_of_weights_is_an_error_that_names_the_form(init, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save(Vgg16().state_dict(), "weights.pth")
     with pytest.raises(aib.AibError, match="FAMILY:PATH"):
@@ -332,9 +320,7 @@ def test_a_masked_network_starts_from_the_same_one_without_a_mask(tmp_path: Path
 
 
 @pytest.mark.parametrize("saved", [{"name": "wrn", "width": 0.1}, {"name": "tiny", "width": 0.25}])
-def test_weights_of_another_form_are_an_error_and_change_nothing(
-    saved: dict, tmp_path: Path
-) -> None:
+def test_weights_of_another_form_are_an_error_and_change_nothing(saved, tmp_path):
     aib.create_model(num_classes=3, **saved).save_pretrained(tmp_path)
     model = aib.create_model("tiny", 3, width=0.5)
     before = deepcopy(model)
