@@ -29,8 +29,7 @@ import torch
 from aib.config.settings import MACHINE, Settings, setting_types
 from aib.config.validation import Count, check, describe, fits, reject_unknown
 from aib.errors import AibError, first_line
-from aib.evaluation.error import Evaluation, describe_split, read_evaluations
-from aib.evaluation.texts import METRICS, Metric
+from aib.evaluation.error import METRICS, Evaluation, Metric, describe_split, read_evaluations
 from aib.figures.embed import page_style
 from aib.figures.picture import save_figure
 from aib.figures.table import Table, number, table_of

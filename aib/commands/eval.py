@@ -108,8 +108,7 @@ def eval_(
 
 
 def print_evaluation(e: "Evaluation") -> None:
-    from aib.evaluation.error import MATCHING, describe_samples
-    from aib.evaluation.texts import metric_texts
+    from aib.evaluation.error import MATCHING, describe_samples, metric_texts
     from aib.figures.table import NOTHING
 
     print(f"{e.data} {e.split}{MATCHING[e.classes]}: {e.images:,} images")

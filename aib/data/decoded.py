@@ -10,7 +10,7 @@ from torch import Tensor
 from aib.config.validation import Cache
 from aib.data.decode import to_tensor
 from aib.data.imageset import ImageSet, check_memory
-from aib.system.memory import machine_memory
+from aib.system.environment import machine_memory
 from aib.system.progress import progress_bar
 
 # Side of a square, as a multiple of the model's image size. A crop covers 0.8 of a side on average,

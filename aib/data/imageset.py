@@ -18,7 +18,7 @@ from aib.data.preprocessing import Preprocessing
 from aib.data.sources import ImageFiles
 from aib.data.specs import Spec
 from aib.errors import AibError, counted
-from aib.system.memory import machine_memory
+from aib.system.environment import machine_memory
 
 # Image files are decoded once and stay in memory up to this image size.
 SMALL_SIDE = 64

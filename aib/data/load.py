@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aib.config.validation import check_seed, describe, reject_unknown
-from aib.data import cifar, cub, folder, pets, shapes, stl10, svhn
+from aib.data import folder, official, shapes
 from aib.data.imageset import SMALL_SIDE, ImageSet
 from aib.data.preprocessing import Preprocessing
 from aib.data.specs import SPECS, spec_of
@@ -17,12 +17,12 @@ from aib.errors import AibError, first_line
 
 READERS: dict[str, Callable[..., ImageSet]] = {
     "shapes": shapes.read,
-    "cifar10": cifar.read_cifar10,
-    "cifar100": cifar.read_cifar100,
-    "svhn": svhn.read,
-    "stl10": stl10.read,
-    "cub200": cub.read,
-    "pets": pets.read,
+    "cifar10": official.read_cifar10,
+    "cifar100": official.read_cifar100,
+    "svhn": official.read_svhn,
+    "stl10": official.read_stl10,
+    "cub200": official.read_cub,
+    "pets": official.read_pets,
     "folder": folder.read,
 }
 

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.models.calibration import Calibration
+from aib.models.types import Calibration
 
 COLDEST, HOTTEST = 0.05, 20.0  # limits of the temperature
 STEPS = 60  # of the search; each shrinks the interval by a third

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ from aib.data import Batches, ImageSet, as_images
 from aib.data.batches import default_batch
 from aib.evaluation.intervals import wilson_interval
 from aib.evaluation.matching import prepare_images
+from aib.figures.table import number
 from aib.models.classifier import Classifier, check_model
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits, widen
 from aib.models.masked import CLOSED, Masked
@@ -86,6 +87,36 @@ def describe_evaluation(name: str, e: Evaluation) -> str:
     data, _, how = name.rpartition(f" {e.split}")
     how = how.removeprefix(f" {e.classes} {e.samples}").strip(" ,")
     return f"{data or e.data} {e.split}{MATCHING[e.classes]}" + (f", {how}" if how else "")
+
+
+class Metric(NamedTuple):
+    """How a metric is written."""
+
+    heading: str
+    digits: int
+    times: float = 1.0
+
+
+METRICS = {  # by the field of `Evaluation`
+    "top1_error": Metric("top-1 error, %", 2),
+    "top5_error": Metric("top-5 error, %", 2),
+    "agreement": Metric("agreement with the teacher, %", 2),
+    "nll": Metric("NLL, nats", 3),
+    "calibration_error": Metric("calibration error, %", 2),
+    "kl_bits": Metric("latent, bits", 1),
+    "area": Metric("mask area, %", 1, 100),
+    "mask_bits": Metric("bits through the mask", 0),
+    "closed_share": Metric("nearly closed masks, %", 1, 100),
+}
+
+
+def metric_texts(e: Evaluation) -> dict[str, str]:
+    """All metrics by heading, errors with their 95% intervals; a dash for those it lacks."""
+    texts = {name: number(getattr(e, name), m.digits, m.times) for name, m in METRICS.items()}
+    for name, ends in (("top1_error", e.top1_interval), ("top5_error", e.top5_interval)):
+        if ends is not None:
+            texts[name] += " ({:.2f} to {:.2f})".format(*ends)
+    return {METRICS[name].heading: text for name, text in texts.items()}
 
 
 def evaluate(

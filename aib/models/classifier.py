@@ -12,12 +12,11 @@ from aib.config.profiles import get_profile
 from aib.config.validation import ProfileName, at_least, check
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.models.calibration import Calibration
 from aib.models.explanation import Explanation
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.models.modes import evaluating
 from aib.models.quantize import AnchorQuantizer
-from aib.models.types import Attention, Given, Noise, Output, Sampling
+from aib.models.types import Attention, Calibration, Given, Noise, Output, Sampling
 from aib.models.weights import CONFIG, SCHEMA, write_weights
 from aib.system.files import write_json
 

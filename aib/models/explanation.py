@@ -23,7 +23,7 @@ from aib.figures.picture import (
     save_image,
 )
 from aib.figures.scale import FLAT, enlarge
-from aib.models.calibration import Calibration
+from aib.models.types import Calibration
 from aib.system.files import finite, sha256, write_json
 
 # Without a calibration a decision is unsure above this share of the entropy of a guess.

@@ -7,11 +7,11 @@ S samples of the attention, and M samples of the latent for each of them.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from torch import Tensor
 
-from aib.config.validation import Averaging
+from aib.config.validation import Averaging, Positive, Rule, check_fields
 from aib.models.gaussian import widen
 
 
@@ -107,3 +107,22 @@ class Sampling(NamedTuple):
     m: int = 1
     deterministic: bool = False  # take the means; s = m = 1
     noise: Noise = Noise()
+
+
+Share = Annotated[float, Rule("from 0 to 1", lambda share: 0 <= share <= 1)]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Fitted after training, and stored in config.json.
+
+    The calibrated probabilities are softmax(log probabilities / temperature). A decision is unsure
+    if its calibrated probability is below `unsure_below`: half of those on held-out images were
+    wrong.
+    """
+
+    temperature: Positive
+    unsure_below: Share
+
+    def __post_init__(self) -> None:
+        check_fields(self)

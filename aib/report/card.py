@@ -7,8 +7,7 @@ from typing import Any
 from huggingface_hub import ModelCardData
 from jinja2 import Environment, PackageLoader
 
-from aib.evaluation.error import Evaluation
-from aib.evaluation.texts import METRICS, metric_texts
+from aib.evaluation.error import METRICS, Evaluation, metric_texts
 from aib.interpret.stored import stored_verdict
 from aib.models.classifier import needs_backbone
 from aib.runs.run import Run

@@ -10,8 +10,13 @@ from markupsafe import Markup, escape
 
 from aib.config.paper import paper_error
 from aib.config.profiles import PROFILES
-from aib.evaluation.error import Evaluation, describe_evaluation, describe_samples, describe_split
-from aib.evaluation.texts import metric_texts
+from aib.evaluation.error import (
+    Evaluation,
+    describe_evaluation,
+    describe_samples,
+    describe_split,
+    metric_texts,
+)
 from aib.figures.embed import png_uri
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
 from aib.interpret.measured import Information

@@ -13,11 +13,11 @@ from aib.config.options import is_library_name
 from aib.config.validation import parse_json
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
-from aib.models.calibration import Calibration
 from aib.models.classifier import Classifier
 from aib.models.networks.attachment import attach
 from aib.models.networks.by_name import build_network
 from aib.models.registry import create_model
+from aib.models.types import Calibration
 from aib.models.weights import (
     CHECKPOINT,
     CONFIG,

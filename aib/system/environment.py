@@ -1,5 +1,6 @@
 """The machine and how the process was started: recorded with every result."""
 
+import os
 import platform
 import shlex
 import sys
@@ -57,3 +58,10 @@ def pick_device(name: str | None) -> torch.device:
     if device.type not in ("cpu", "cuda", "mps"):
         raise AibError(f"models do not run on the device {name!r}; use cpu or cuda")
     return device
+
+
+def machine_memory() -> int | None:
+    """Bytes of physical memory; None where the system does not report it."""
+    if not hasattr(os, "sysconf"):
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -15,8 +15,8 @@ from aib.data.decoded import fits
 from aib.errors import AibError, first_line
 from aib.evaluation.calibration import fit_calibration
 from aib.evaluation.error import Evaluation, evaluate
-from aib.models.calibration import Calibration
 from aib.models.classifier import Classifier
+from aib.models.types import Calibration
 from aib.models.weights import how_to_resume
 from aib.system.environment import emulates_bf16
 from aib.training.checkpoint import save_checkpoint

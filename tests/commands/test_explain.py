@@ -15,7 +15,7 @@ from aib.commands.explain import choose_folder, find_images
 from aib.errors import AibError
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Study
-from aib.models.calibration import Calibration
+from aib.models.types import Calibration
 from aib.runs.run import open_run
 from aib.system.files import sha256
 from tests.helpers import eval_model, make_run, photo, shapes

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 import aib
 from aib.config.validation import parse_json
 from aib.evaluation.calibration import fit_calibration, fit_temperature, unsure_below
-from aib.models.calibration import Calibration
+from aib.models.types import Calibration
 from tests.helpers import SMALL, image_set, small_model
 
 
