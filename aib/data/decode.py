@@ -8,7 +8,7 @@ from typing import IO, Any, Literal, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from aib.errors import AibError, first_line
@@ -118,7 +118,8 @@ def to_image(source: Any) -> Image.Image:
 
 def to_rgb(image: Image.Image) -> Image.Image:
     """The image upright, in RGB."""
-    image = ImageOps.exif_transpose(image)
+    if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
+        image = ImageOps.exif_transpose(image)  # otherwise it would be a copy
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips 16 bits, and floats from 0 to 1, to 8 bits instead of scaling them.
         values = np.nan_to_num(np.asarray(image).astype(np.float64))

@@ -148,7 +148,7 @@ def _read_photograph(policy: Preprocessing, source: Any) -> tuple[Tensor, Array]
     if policy.resize == "crop":
         left, top, right, bottom = map(int, centre_square(*image.size))
         image = image.crop((left, top, right, bottom))
-    if max(image.size) > SHOWN_SIDE:
+    elif max(image.size) > SHOWN_SIDE:
         image = image.copy()  # `thumbnail` works in place
-        image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
+    image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
     return pixels, np.asarray(image)
