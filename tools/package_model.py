@@ -24,8 +24,7 @@ from safetensors.torch import load_file, save_file
 
 from aib.config.presets import PRESETS
 from aib.config.settings import Settings
-from aib.data.imagenet import imagenet_classes
-from aib.data.specs import SPECS
+from aib.data.specs import SPECS, imagenet_classes
 from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.evaluation.error import Evaluation, evaluate, read_evaluations

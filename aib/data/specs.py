@@ -1,6 +1,8 @@
 """The known data sets: classes, split sizes, channel statistics, official files."""
 
+import csv
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from aib.config.validation import reject_unknown
@@ -177,3 +179,17 @@ def spec_of(name: str) -> Spec:
         raise AibError(f"there is no data set '{name}'; the images in that folder: folder:{name}")
     reject_unknown([name], names, "there is no data set", "aib data list")
     return SPECS[name]
+
+
+@cache
+def imagenet_classes() -> dict[str, str]:
+    """Name of each class by its WordNet number, such as n01440764, in the order of the indices."""
+    path = Path(__file__).with_name("imagenet_classes.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["wordnet"]: row["name"] for row in csv.DictReader(file)}
+
+
+def class_names(count: int) -> tuple[str, ...]:
+    """The names of ImageNet's classes for as many classes, else numbers."""
+    names = tuple(imagenet_classes().values())
+    return names if count == len(names) else tuple(map(str, range(count)))

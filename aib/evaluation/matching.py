@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from aib.data import ImageSet
-from aib.data.imagenet import imagenet_classes
+from aib.data.specs import imagenet_classes
 from aib.errors import AibError
 from aib.models.classifier import Classifier
 

@@ -1,5 +1,6 @@
-"""A map in colours, over its image."""
+"""A map at image size and in colours, over its image."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -7,15 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.figures.scale import FLAT, enlarge
 
 Array = npt.NDArray[Any]
 Picture = npt.NDArray[np.uint8]
 COLORS = MAP_COLORS, SIGMA_COLORS = "viridis", "magma"
+FLAT = 1e-6  # a map whose max - min is below this highlights nothing
 DARK = 24  # of the ground where nothing is kept
 
 
@@ -79,3 +81,23 @@ def color_table(name: str) -> Picture:
 
     colors = colormaps[name](np.linspace(0, 1, 256))[:, :3]
     return np.rint(255 * colors).astype(np.uint8)
+
+
+def enlarge(maps: Tensor, size: Sequence[int]) -> Tensor:
+    """Maps [B,h,w] to [B,H,W]: floats bilinear, as float32; levels and masks keep their type, and
+    each pixel takes the value of the cell that its centre lies in.
+
+    Bilinear in float64, rounded to float32: interpolation between equal values then gives that
+    value to the bit, and the ties of a quantised map stay ties.
+    """
+    size = (size[0], size[1])
+    if not maps.is_floating_point():
+        rows, columns = (
+            (2 * torch.arange(pixels) + 1) * cells // (2 * pixels)
+            for pixels, cells in zip(size, maps.shape[1:], strict=True)
+        )
+        return maps[:, rows][:, :, columns]
+    if tuple(maps.shape[1:]) == size:
+        return maps.float()
+    wide = F.interpolate(maps[:, None].double(), size=size, mode="bilinear", align_corners=False)
+    return wide[:, 0].float()

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.figures.overlay import SIGMA_COLORS, Array, kept, overlay
+from aib.figures.overlay import FLAT, SIGMA_COLORS, Array, enlarge, kept, overlay
 from aib.figures.picture import (
     Panel,
     distinct_names,
@@ -22,7 +22,6 @@ from aib.figures.picture import (
     save_array,
     save_image,
 )
-from aib.figures.scale import FLAT, enlarge
 from aib.models.types import Calibration
 from aib.system.files import finite, sha256, write_json
 

@@ -25,12 +25,10 @@ from aib.models.backbones.propose import (
     FirstPass,
     ProposalNet,
 )
-from aib.models.backbones.tiny import tiny
-from aib.models.backbones.vgg import vgg16, vgg_cifar
+from aib.models.backbones.vgg import tiny, vgg16, vgg_cifar
 from aib.models.backbones.wrn import wrn28_10, wrn50_2
 from aib.models.baselines.evaluator import build_evaluator
-from aib.models.baselines.pan import ProgressiveAttention
-from aib.models.baselines.pay_attention import PayAttention
+from aib.models.baselines.levels import PayAttention, ProgressiveAttention
 from aib.models.baselines.plain import build_abn, build_gap, build_plain
 from aib.models.bottleneck import AIB
 from aib.models.classifier import Classifier, check_classes

@@ -17,9 +17,8 @@ from aib.evaluation.error import describe_split
 from aib.models.classifier import Classifier
 from aib.models.masked import Masked
 from aib.models.weights import weights_sha256
-from aib.training.checkpoint import load_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric
-from aib.training.folder import RunFolder
+from aib.training.folder import RunFolder, load_checkpoint
 from aib.training.head import train_head
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Fitted, Loop

@@ -5,9 +5,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
+
+import torch
 
 from aib.config.settings import MACHINE, Settings
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.models.classifier import Classifier
 from aib.models.weights import (
     CHECKPOINT,
@@ -22,9 +25,9 @@ from aib.models.weights import (
 )
 from aib.runs.files import read_metrics, read_settings, write_held_out
 from aib.system.environment import environment
-from aib.system.files import describe_write_error, locked, write_json, write_text
-from aib.training.checkpoint import require_checkpoint
+from aib.system.files import describe_write_error, locked, write_json, write_text, write_whole
 
+SCHEMA = 3  # of checkpoint.pt
 # Files of a run without a checkpoint, which a new start replaces.
 STARTED = {CONFIG, METRICS, SPLIT, LOCK, "tensorboard", "wandb"}
 # Settings that may change on resume. The number of processes decides who samples which noise and,
@@ -147,3 +150,35 @@ def check_unused(folder: Path) -> None:
     started = STARTED if (folder / LOCK).is_file() else ()
     if any(p.suffix != ".partial" and p.name not in started for p in folder.iterdir()):
         raise AibError(f"{folder} is not empty; choose another folder")
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Write a state of tensors and plain values, which can be loaded without trusting the file."""
+
+    def write(partial: Path) -> None:
+        with partial.open("wb") as file:  # given a path, torch hides the reason of a failure
+            torch.save({"schema": SCHEMA, **state}, file)
+
+    write_whole(path, write)
+
+
+def require_checkpoint(path: Path) -> None:
+    """Raise if there is no checkpoint yet."""
+    if not path.is_file():
+        raise AibError(f"{path.parent} has no {path.name}: there is nothing to resume")
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Read a checkpoint to the CPU; no code in the file is executed."""
+    require_checkpoint(path)
+    try:
+        with ZipFile(path) as archive:  # torch.load checks no CRC
+            if damaged := archive.testzip():
+                raise ValueError(f"{damaged} is damaged")
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if state["schema"] != SCHEMA:
+            raise ValueError("it is of another version")
+    except Exception as error:  # the unpickler raises many kinds for a damaged file
+        why = f"cannot be read as a checkpoint ({first_line(error)})"
+        raise AibError(f"{path} {why}: start a new run in another folder") from error
+    return dict(state)

@@ -19,9 +19,8 @@ from aib.models.classifier import Classifier
 from aib.models.types import Calibration
 from aib.models.weights import how_to_resume
 from aib.system.environment import emulates_bf16
-from aib.training.checkpoint import save_checkpoint
 from aib.training.fabric import start_fabric
-from aib.training.folder import RunFolder
+from aib.training.folder import RunFolder, save_checkpoint
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from aib.data import Batches, ImageSet
 from aib.data.batches import default_batch
-from aib.data.imagenet import class_names
 from aib.data.preprocessing import Preprocessing
-from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
+from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD, class_names
 from aib.errors import AibError, first_line
 from aib.evaluation.matching import match_names
 from aib.models.backbones.propose import open_fully

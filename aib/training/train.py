@@ -25,10 +25,9 @@ from aib.runs.download import is_address
 from aib.runs.files import final_split, measured_split, read_held_out, write_evaluation
 from aib.runs.pretrained import find_model, from_pretrained, packaged_models
 from aib.system.files import sha256
-from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.fit import run_training
-from aib.training.folder import RunFolder, check_unused
+from aib.training.folder import RunFolder, check_unused, require_checkpoint
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from aib.data.imagenet import class_names
-from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
+from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD, class_names
 from aib.errors import AibError
 from aib.models.backbones.propose import CopyProposal
 from aib.models.classifier import Classifier

@@ -7,9 +7,8 @@ from dataclasses import replace
 import torch
 from PIL import Image
 
-from aib.figures.overlay import Array
+from aib.figures.overlay import FLAT, Array
 from aib.figures.picture import Panel, draw_panel, limits, magnified
-from aib.figures.scale import FLAT
 from aib.interpret.verdict import StoredVerdict
 from aib.models.explanation import Explanation, panels
 

@@ -5,8 +5,7 @@ from matplotlib import colormaps
 from PIL import Image
 
 from aib.errors import AibError
-from aib.figures.overlay import COLORS, DARK, color_table, kept, overlay
-from aib.figures.scale import enlarge
+from aib.figures.overlay import COLORS, DARK, color_table, enlarge, kept, overlay
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (12, 10, 3), dtype=np.uint8)
 RAMP = torch.linspace(0.2, 0.4, 120).reshape(12, 10)

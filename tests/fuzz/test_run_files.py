@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from aib.training.checkpoint import load_checkpoint
+from aib.training.folder import load_checkpoint
 from tests.fuzz.damage import altered, damaged, values, written
 from tests.fuzz.harness import CASES, World, fuzz, reading
 

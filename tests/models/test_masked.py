@@ -22,7 +22,7 @@ from aib.models.backbones.propose import (
     ProposalNet,
     batch_norm_buffers,
 )
-from aib.models.backbones.tiny import tiny
+from aib.models.backbones.vgg import tiny
 from aib.models.latent import LinearHead, VariationalHead, mlp_decoder
 from aib.models.loss import area_per_image
 from aib.models.masked import Masked, information_bits

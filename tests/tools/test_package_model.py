@@ -18,7 +18,7 @@ from aib.cli import main
 from aib.config.options import ModelOptions
 from aib.config.presets import PRESETS
 from aib.config.settings import Settings
-from aib.data.imagenet import class_names
+from aib.data.specs import class_names
 from aib.runs.pretrained import packaged_models
 from aib.training.train import train
 from tests.data import official

@@ -7,7 +7,7 @@ import torch
 
 import aib
 from aib.system.files import write_whole
-from aib.training.checkpoint import SCHEMA, load_checkpoint, save_checkpoint
+from aib.training.folder import SCHEMA, load_checkpoint, save_checkpoint
 
 
 def test_a_full_disk_keeps_the_old_checkpoint(tmp_path: Path) -> None:

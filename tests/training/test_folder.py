@@ -13,9 +13,8 @@ from aib.config.settings import Settings
 from aib.data import load
 from aib.models.weights import WEIGHTS
 from aib.runs.files import read_metrics
-from aib.training.checkpoint import load_checkpoint, save_checkpoint
 from aib.training.fit import fit
-from aib.training.folder import RunFolder
+from aib.training.folder import RunFolder, load_checkpoint, save_checkpoint
 from aib.training.train import train
 from tests.helpers import small_model, start_run
 

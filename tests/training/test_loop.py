@@ -14,9 +14,8 @@ from torch import nn
 import aib
 from aib.data import ImageSet
 from aib.runs.files import read_metrics
-from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit, missed_area
-from aib.training.folder import RunFolder
+from aib.training.folder import RunFolder, load_checkpoint
 from aib.training.metrics import MEANS
 from aib.training.progress import Reporter
 from aib.training.step import Objective, TrainingStep, seed_step

@@ -16,9 +16,8 @@ import aib.models.attention
 import aib.models.latent
 from aib.cli import main
 from aib.models.weights import WEIGHTS
-from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit
-from aib.training.folder import RunFolder
+from aib.training.folder import RunFolder, load_checkpoint
 from tests.helpers import SMALL, image_set
 from tests.training.processes import start_pair
 from tests.training.test_loop import attached, zero_noise

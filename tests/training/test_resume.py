@@ -19,8 +19,7 @@ from aib.config.settings import Settings
 from aib.data import load
 from aib.errors import AibError
 from aib.runs.files import read_metrics, read_settings, train_seconds
-from aib.training.checkpoint import load_checkpoint
-from aib.training.folder import RunFolder
+from aib.training.folder import RunFolder, load_checkpoint
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter

@@ -15,7 +15,7 @@ import aib
 from aib.cli import main
 from aib.config.settings import Settings
 from aib.data import load
-from aib.data.imagenet import imagenet_classes
+from aib.data.specs import imagenet_classes
 from aib.errors import AibError
 from aib.models.weights import WEIGHTS
 from aib.system.files import sha256
@@ -285,7 +285,8 @@ def test_with_labels_the_agreement_stands_beside_the_error(tmp_path, capsys):
     found = aib.evaluate(student, test, reference=predictions(guide, test))
     assert (stored["top1_error"], stored["agreement"]) == (found.top1_error, found.agreement)
     assert main(["eval", str(run), "--workers", "0"]) == 0
-    assert f"agreement          {stored['agreement']:6.2f}%" in capsys.readouterr().out
+    line = f"agreement with the teacher, %  {stored['agreement']:.2f}\n"
+    assert line in capsys.readouterr().out
     other = make_run(tmp_path / "other", "tiny_aib", data=data)
     assert main(["eval", str(other), "--teacher", str(teacher), "--json", "--workers", "0"]) == 0
     [found] = json.loads(capsys.readouterr().out)["evaluations"]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from aib.evaluation.intervals import Estimate, ratio_estimates
-from aib.figures.scale import FLAT
+from aib.figures.overlay import FLAT
 from aib.figures.table import Table, number, table_of
 from aib.interpret.maps import explain_batch
 from aib.interpret.measure import Context, Measure, View

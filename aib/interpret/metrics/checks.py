@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from aib.errors import AibError, counted
-from aib.figures.scale import enlarge
+from aib.figures.overlay import enlarge
 
 
 def shape(tensor: Tensor) -> str:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.figures.scale import FLAT
+from aib.figures.overlay import FLAT
 from aib.interpret.metrics.controls import centre_gaussian
 from aib.interpret.metrics.seeded import Stream, random_words, uniform
 

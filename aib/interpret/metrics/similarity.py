@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.figures.scale import FLAT
+from aib.figures.overlay import FLAT
 from aib.interpret.metrics.checks import check_maps, resize_maps
 
 
