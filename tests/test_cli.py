@@ -51,9 +51,7 @@ def test_help_lists_every_command_and_the_version_is_printed(capsys):
         ("export pets_masked --backbone a:b", "no model here needs --backbone a:b"),
     ],
 )
-def test_a_wrong_word_is_named_with_the_right_one_and_without_a_traceback(
-    capsys, tmp_path, monkeypatch, words, meant
-):
+def test_a_wrong_word_is_named_with_the_right_one(capsys, tmp_path, monkeypatch, words, meant):
     monkeypatch.chdir(tmp_path)
     if "--model" in words:  # no data are loaded for a wrong model
         monkeypatch.setattr("aib.training.train.load_data", lambda *_: pytest.fail("loaded"))

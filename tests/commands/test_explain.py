@@ -69,9 +69,7 @@ def test_it_takes_the_samples_and_the_seed(words, run, tmp_path):
     assert (record["samples"], record["seed"]) == (found.samples, found.seed)
 
 
-def test_a_folder_that_holds_something_is_written_to_only_on_request(
-    words, tmp_path, capsys, monkeypatch
-):
+def test_a_folder_with_files_needs_overwrite(words, tmp_path, capsys, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()  # an empty one will do
     assert main(words) == 0

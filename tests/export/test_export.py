@@ -108,9 +108,7 @@ def test_onnx_gives_what_pytorch_gives_for_every_batch_size(name, size, options,
     assert_same_function(tmp_path / "model.onnx", model, min(size, 64), tolerance)
 
 
-def test_an_attached_network_exports_from_python_and_the_command_asks_for_its_backbone(
-    tmp_path, capsys
-):
+def test_an_attached_network_exports_and_the_command_asks_for_its_backbone(tmp_path, capsys):
     """Its forward reads the batch size from the shape."""
     options = {"masked": True, "preprocessing": filled_model("tiny").preprocessing}
     model = aib.attach(FreeBatch(), "features", 3, image_size=32, **options).eval()
@@ -189,9 +187,7 @@ def test_the_command_writes_a_file_that_says_all_about_itself(saved, written):
     assert b"site-packages" not in path.read_bytes()  # nobody's folders
 
 
-def test_a_file_that_computes_something_else_is_not_written(
-    saved, written, monkeypatch, capsys, tmp_path
-):
+def test_a_file_of_another_function_is_not_written(saved, written, monkeypatch, capsys, tmp_path):
     def crooked(content):
         run = open_onnx(content)
         return lambda pixels: {name: value * 1.01 for name, value in run(pixels).items()}

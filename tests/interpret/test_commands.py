@@ -160,9 +160,7 @@ def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, caps
         (["interpret", "{run}", "--quick", "--images", "4"], "or --overwrite"),
     ],
 )
-def test_mistakes_are_answered_in_a_sentence(
-    words, said, compared, run, tmp_path, monkeypatch, capsys
-):
+def test_mistakes_are_one_sentence(words, said, compared, run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # what a wrong option writes goes there
     assert main([word.format(run=run) for word in words]) == 2
     error = capsys.readouterr().err

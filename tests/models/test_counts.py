@@ -31,9 +31,7 @@ def count(name, num_classes=10, image_size=32, **options):
         ("wrn_aib", 200, 224, 109_990_675, SIGMA),
     ],
 )
-def test_released_models_have_the_parameters_of_the_released_code(
-    name, num_classes, image_size, parameters, difference
-):
+def test_the_released_codes_parameters(name, num_classes, image_size, parameters, difference):
     """The paper's differ by the kernel of sigma, and vgg_aib's by its attention at 224."""
     form = name, num_classes, image_size
     assert count(*form, profile="released") == parameters

@@ -85,9 +85,7 @@ def lite0():
 
 
 @pytest.mark.parametrize(("names", "classes"), [("timm", 4), ("wheel", 1000)])
-def test_imagenets_weights_fill_network_copy_and_a_head_of_as_many_classes(
-    names, classes, lite0, tmp_path
-):
+def test_imagenets_weights_fill_network_copy_and_fitting_head(names, classes, lite0, tmp_path):
     """A file by timm's names, and one with other names in the same order."""
     network, head, file = lite0
     if names == "wheel":
@@ -122,9 +120,7 @@ def test_imagenets_weights_fill_network_copy_and_a_head_of_as_many_classes(
         (lambda file: file["bn1.bias"].fill_(torch.nan), "holds NaN"),
     ],
 )
-def test_weights_of_another_network_or_with_other_tensors_are_an_error(
-    change, message, lite0, tmp_path
-):
+def test_weights_of_another_network_are_an_error(change, message, lite0, tmp_path):
     *_, file = lite0
     change(file)
     torch.save(file, tmp_path / "lite0.pth")
