@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -15,6 +16,9 @@ from aib.config.validation import Method, check_seed
 from aib.errors import AibError
 from aib.system.files import quoted
 from aib.system.progress import progress_bar, silent
+
+if TYPE_CHECKING:
+    from aib.models.explanation import Explanation
 
 OUT = "explanations"
 MASKS = "masks"  # folders of this name hold no images to explain
@@ -80,11 +84,23 @@ def explain(
         "weights_sha256": opened.checksum,
         "verdict": verdict.to_dict() if verdict else None,
     }
-    records: list[dict[str, Any]] = []
+    pending: list[Future[dict[str, Any]]] = []
     skipped: list[Path] = []
     names = distinct_names(path.stem for path in files)
     bar = progress_bar(len(files)) if len(files) > 1 else nullcontext(silent)
-    with bar as tick:
+
+    def write(path: Path, name: str, found: "Explanation") -> dict[str, Any]:
+        about = f"{opened.name} · {opened.label} · {describe_samples(found.samples)}"
+        about += f" · {found.scope}" + (f"\n{verdict.line}" if verdict else "")
+        [picture] = found.save(folder, [name], subtitle=about, overwrite=overwrite)
+        if not json:
+            classes = ", ".join(f"{name} {100 * p:.1f}%" for name, p in found.top(0, TOP))
+            warning = found.certainty()
+            print(f"{path}: {classes}" + (f"; {warning}" if warning else ""), f" {picture}")
+        return record(found) | {"picture": str(picture)}
+
+    # An explanation is written while the next one is made.
+    with bar as tick, ThreadPoolExecutor(1) as writer:
         for path, name in zip(files, names, strict=True):
             tick("explaining", 1)
             try:
@@ -95,14 +111,10 @@ def explain(
                 continue
             found = explain_image(opened.model, image, **options)
             found = replace(found, paths=(path,), made_with=found.made_with | origin)
-            about = f"{opened.name} · {opened.label} · {describe_samples(found.samples)}"
-            about += f" · {found.scope}" + (f"\n{verdict.line}" if verdict else "")
-            [picture] = found.save(folder, [name], subtitle=about, overwrite=overwrite)
-            records.append(record(found) | {"picture": str(picture)})
-            if not json:
-                classes = ", ".join(f"{name} {100 * p:.1f}%" for name, p in found.top(0, TOP))
-                warning = found.certainty()
-                print(f"{path}: {classes}" + (f"; {warning}" if warning else ""), f" {picture}")
+            pending.append(writer.submit(write, path, name, found))
+            if len(pending) > 1:
+                pending[-2].result()  # only one waits, and an error stops the command
+    records = [one.result() for one in pending]
     if not records:
         raise AibError(f"none of the {len(files)} image(s) could be explained")
     if json:
