@@ -4,7 +4,7 @@ import math
 import os
 import subprocess
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, is_dataclass, replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -94,6 +94,14 @@ def eval_model(
 def same_weights(a: nn.Module, b: nn.Module) -> bool:
     """Whether two models agree to the last bit, buffers included."""
     return all(torch.equal(value, b.state_dict()[name]) for name, value in a.state_dict().items())
+
+
+def numbers(found, name: str = "") -> dict[str, float]:
+    """The numbers in nested results, by their names."""
+    parts = asdict(found) if is_dataclass(found) else found
+    if not isinstance(parts, dict):
+        return {} if parts is None else {name[1:]: parts}
+    return {k: v for key, part in parts.items() for k, v in numbers(part, f"{name}.{key}").items()}
 
 
 class Numbers:

@@ -18,6 +18,7 @@ from aib.interpret.metrics.faithfulness import impute_linear
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.metrics.probe import jittered_gaussian
 from aib.interpret.metrics.swap import Swapping, draw_partners, shuffled
+from tests.helpers import numbers
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 PAPER_MODIFICATIONS = modifications()
@@ -60,7 +61,7 @@ def test_metrics_agree_between_devices():
         place.update(maps.to(device), objects.to(device))
         compared = compare_maps(maps.to(device), (maps + noise).to(device))
         score = stability(same.to(device), same.to(device), compared)
-        results.append(score.to_dict() | place.compute().to_dict())
+        results.append(numbers(score) | numbers(place.compute()))
     assert results[0] == pytest.approx(results[1], rel=1e-4, abs=1e-4)
 
 

@@ -190,5 +190,6 @@ def test_a_bar_shows_the_progress_on_a_terminal(monkeypatch, capsys):
     model = eval_model("tiny_aib_masked", DATA)
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm")):
         monkeypatch.setenv(name, value)  # rich then takes any output for a terminal
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     study(model, DATA, PLAN, expensive=False)
     assert "starting" in capsys.readouterr().err

@@ -118,7 +118,7 @@ def test_a_study_shows_plain_networks_and_masked_models_side_by_side():
     }
     [table] = [table for table in all_tables(runs) if table.title == TITLE]
     assert [row[0] for row in table.rows] == ["plain", "masked"]
-    assert runs["masked"].to_dict()["backgrounds"]["other"] == 0
+    assert runs["masked"].to_dict()["backgrounds"]["other"]["value"] == 0
     quick = study(ObjectReader(), data, plan, expensive=False)
     assert quick.backgrounds is None and quick.stability == {}
     boxes = replace(data, objects=None, boxes=torch.tensor([[4.0, 4, 8, 8]]).expand(40, 4))
