@@ -159,15 +159,12 @@ class Swapping:
         whole = self.stored
         objects = whole.get("objects")
         return Decisions(
-            labels=whole["labels"].cpu(),
-            index=whole["index"].cpu(),
+            **{name: whole[name].cpu() for name in ("labels", "index", "own", "changed")},
             maps=whole["maps"],
             objects=objects if objects is not None and len(objects) == len(whole["own"]) else None,
-            own=whole["own"].cpu(),
             under={name: decided.cpu() for name, decided in self.under.whole().items()},
             partners=Partners(*(partner.cpu() for partner in self.partners)),
             num_classes=self.num_classes,
-            changed=whole["changed"].cpu(),
         )
 
 
