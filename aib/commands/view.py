@@ -40,7 +40,8 @@ def view(
     from aib.runs.pretrained import find_model
     from aib.runs.run import open_run
     from aib.viewer import serve
-    from aib.viewer.scene import Viewer, find_examples
+    from aib.viewer.examples import find_examples
+    from aib.viewer.scene import Viewer
 
     sizes = parse_samples(samples) if samples else None
     # Gradio's folder for files; it is removed when the viewer ends.

@@ -1,29 +1,20 @@
-"""The picture on the page, its blocks, the model's explanation of it; and example pictures."""
+"""The picture on the page, the blocks that cover it, and the model's explanation of it."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from threading import Lock
 
 import torch
 from PIL import Image
 from torch import Tensor
 
-from aib.data import ImageSet
-from aib.data.decode import centre_square, open_rgb, resized, to_tensor
-from aib.data.folder import image_files
-from aib.data.split import sample_indices
-from aib.errors import AibError
+from aib.data.decode import centre_square, resized, to_tensor
 from aib.figures.overlay import Array
 from aib.figures.picture import image_tile
 from aib.interpret.maps import explain_batch
 from aib.interpret.verdict import StoredVerdict
 from aib.models.classifier import Classifier
 from aib.models.explanation import Explanation
-from aib.runs.run import Run
 
-COUNT = 12  # examples
-PHOTOGRAPHS = "photographs"  # in a saved model's folder
-SOURCE = "SOURCE.txt"  # beside them: where they come from, and their licence
 SHOWN_SIDE = 512  # pixels of the longer side of the picture to click on
 Example = tuple[Image.Image, str]  # the second is "DATA, SPLIT: CLASS", or "SOURCE: NAME"
 Box = tuple[float, float, float, float]  # left, top, right, bottom as fractions of the picture
@@ -116,30 +107,3 @@ def paint(pixels: Tensor, box: Box, colour: Tensor) -> Tensor:
     across = (x >= box[0]) & (x < box[2])
     down = (y >= box[1]) & (y < box[3])
     return torch.where(down[:, None] & across[None, :], colour[:, None, None], pixels)
-
-
-def find_examples(run: Run) -> list[Example]:
-    """A saved model's photographs, or test images of the run's data where they can be read."""
-    try:
-        if run.settings is None:
-            return _photographs(run.folder / PHOTOGRAPHS)
-        data = run.images()
-        return [_example(data, i) for i in sample_indices(len(data), COUNT, 0).tolist()]
-    except (AibError, OSError):  # the viewer works without examples
-        return []
-
-
-def _photographs(folder: Path) -> list[Example]:
-    """The images of the folder, each with its source and name."""
-    files = image_files(folder)
-    source = (folder / SOURCE).read_text(encoding="utf-8").strip() if files else ""
-    return [(open_rgb(file), f"{source}: {file.stem.replace('_', ' ')}") for file in files]
-
-
-def _example(data: ImageSet, index: int) -> Example:
-    """An image, at its file's own size if there is a file."""
-    if data.files is None:
-        image = Image.fromarray(image_tile(data.pixels(index)))
-    else:
-        image = data.files.decode(index)
-    return image, f"{data.name}, {data.split}: {data.class_names[int(data.labels[index])]}"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from aib.config.settings import Settings
-from aib.viewer.scene import COUNT, find_examples
+from aib.viewer.examples import COUNT, find_examples
 from tests.data.official import write_folder
 from tests.helpers import shapes
 from tests.viewer.fixtures import opened

@@ -12,7 +12,8 @@ from aib.interpret.stored import stored_verdict
 from aib.runs.pretrained import find_model
 from aib.runs.run import open_run
 from aib.viewer import panels, serve
-from aib.viewer.scene import Viewer, find_examples
+from aib.viewer.examples import find_examples
+from aib.viewer.scene import Viewer
 from aib.viewer.serve import make_app, prepare_gradio
 from tests.viewer.fixtures import EXAMPLES, viewer
 
