@@ -95,9 +95,8 @@ def test_an_error_names_the_field_and_the_value(change, message):
 
 def test_an_evaluation_is_read_back(tmp_path):
     evaluation = Evaluation(
-        "shapes", "test", "own", 4, 25.0, (5.0, 70.0), None, None, 0.5, 17.5, 3.0, "4x12",
-        "probabilities", 100.0,
-    )  # fmt: skip
+        "shapes", "test", "own", 4, 25.0, (5, 70), None, None, 0.5, 17.5, 3.0, "4x12", "logits"
+    )
     write_json(tmp_path / "evaluation.json", {"shapes test": evaluation.to_dict()})
     assert read_evaluations(tmp_path / "evaluation.json") == {"shapes test": evaluation}
     assert read_evaluations(tmp_path / "missing.json") == {}
