@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -16,9 +16,6 @@ from aib.config.validation import Method, check_seed
 from aib.errors import AibError
 from aib.system.files import quoted
 from aib.system.progress import progress_bar, silent
-
-if TYPE_CHECKING:
-    from aib.models.explanation import Explanation
 
 OUT = "explanations"
 MASKS = "masks"  # folders of this name hold no images to explain
@@ -89,7 +86,7 @@ def explain(
     names = distinct_names(path.stem for path in files)
     bar = progress_bar(len(files)) if len(files) > 1 else nullcontext(silent)
 
-    def write(path: Path, name: str, found: "Explanation") -> dict[str, Any]:
+    def write(path: Path, name: str, found: Any) -> dict[str, Any]:
         about = f"{opened.name} · {opened.label} · {describe_samples(found.samples)}"
         about += f" · {found.scope}" + (f"\n{verdict.line}" if verdict else "")
         [picture] = found.save(folder, [name], subtitle=about, overwrite=overwrite)
