@@ -7,6 +7,7 @@ weights come from TensorFlow, hence its "same" padding and BatchNorm constants.
 import math
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -43,6 +44,11 @@ class SameConv2d(nn.Conv2d):
         return F.conv2d(x, self.weight, self.bias, 1, k // 2, 1, self.groups)
 
 
+def relu6(x: Tensor) -> Tensor:
+    """In place where there are no gradients: on a CPU half of its time is new memory."""
+    return F.relu6(x, inplace=not torch.is_grad_enabled())
+
+
 class Separable(nn.Module):
     """The block of the first stage: a depthwise convolution, then a 1 x 1 convolution."""
 
@@ -54,7 +60,7 @@ class Separable(nn.Module):
         self.conv_pw, self.bn2 = conv(c_in, c_out), norm(c_out)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.bn2(self.conv_pw(F.relu6(self.bn1(self.conv_dw(x)))))
+        return self.bn2(self.conv_pw(relu6(self.bn1(self.conv_dw(x)))))
 
 
 class MBConv(nn.Module):
@@ -71,8 +77,8 @@ class MBConv(nn.Module):
         self.conv_pwl, self.bn3 = conv(c, c_out), norm(c_out)
 
     def forward(self, x: Tensor) -> Tensor:
-        f = F.relu6(self.bn1(self.conv_pw(x)))
-        f = F.relu6(self.bn2(self.conv_dw(f)))
+        f = relu6(self.bn1(self.conv_pw(x)))
+        f = relu6(self.bn2(self.conv_dw(f)))
         f = self.bn3(self.conv_pwl(f))
         return x + f if self.shortcut else f
 
@@ -99,7 +105,7 @@ class LiteStages(nn.Module):
         self.blocks = nn.Sequential(*stages)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        f = fine = F.relu6(self.bn1(self.conv_stem(x)))  # [B,32,h/2,w/2]
+        f = fine = relu6(self.bn1(self.conv_stem(x)))  # [B,32,h/2,w/2]
         for i, stage in enumerate(self.blocks):
             f = stage(f)
             if i + 1 == FINE:
@@ -122,7 +128,7 @@ class Lite(LiteStages):
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         _, f = super().forward(x)  # [B,c,h/32,w/32]
-        return F.relu6(self.bn2(self.conv_head(f))).mean((2, 3))
+        return relu6(self.bn2(self.conv_head(f))).mean((2, 3))
 
 
 def lite(options: ModelOptions, name: str) -> Parts:
