@@ -94,7 +94,7 @@ def explain(
             classes = ", ".join(f"{name} {100 * p:.1f}%" for name, p in found.top(0, TOP))
             warning = found.certainty()
             print(f"{path}: {classes}" + (f"; {warning}" if warning else ""), f" {picture}")
-        return record(found) | {"picture": str(picture)}
+        return record(found) | {"picture": str(picture)} if json else {}
 
     # An explanation is written while the next one is made.
     with bar as tick, ThreadPoolExecutor(1) as writer:

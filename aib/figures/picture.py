@@ -4,7 +4,7 @@ Drawn with Pillow: matplotlib takes a second to import and to draw them.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from aib.system.files import write_whole
 SIDE, GAP, BAR = 280, 16, 12  # pixels: longer side of a panel, between things, of a colour bar
 TILE, SPACE = 110, 3  # pixels: least width of a grid's tile, between two tiles
 TEXT, GREY = "black", "#666666"
+Z_RLE = 3  # zlib's number of a strategy
 
 
 def save_figure(figure: Any, path: Path) -> None:
@@ -29,8 +30,8 @@ def save_figure(figure: Any, path: Path) -> None:
 
 def save_image(image: Image.Image, path: Path) -> None:
     """Write an image as PNG, atomically."""
-    # Level 6, the default, takes twice as long for files that are hardly smaller.
-    write_whole(path, lambda partial: image.save(partial, format="PNG", compress_level=3))
+    # Run lengths only: for maps and photographs half the default's time, and as small.
+    write_whole(path, lambda partial: image.save(partial, format="PNG", compress_type=Z_RLE))
 
 
 def save_array(array: Array, path: Path) -> None:
@@ -173,6 +174,7 @@ def _resized(picture: Array, size: tuple[int, int]) -> Image.Image:
     return Image.fromarray(picture).resize(size, how)
 
 
+@lru_cache(64)  # titles come again with each picture
 def _draw_text(text: str, size: int, *, bold: bool = False, color: str = TEXT) -> Image.Image:
     """Lines of text on white, centred."""
     font = text_font(size, bold)
