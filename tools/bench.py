@@ -30,6 +30,7 @@ from aib.export.onnx_file import open_onnx, to_onnx
 from aib.interpret.posthoc import gradcam_layer, gradcam_maps
 from aib.models.classifier import Classifier
 from aib.models.counts import measure
+from aib.models.fold import fold_batch_norm
 from aib.models.loss import aib_loss
 from aib.models.modes import DTYPES
 from aib.models.networks.by_name import build_network
@@ -249,14 +250,23 @@ def make_variants(model: Classifier, compile: bool) -> Variants:
 
 
 def make_explainers(names: tuple[str, ...], gradcam: str | None, *form: Any) -> Variants:
-    """`explain` of models, with their usual samples and in one pass, and Grad-CAM of another."""
+    """`explain` of models, with their usual samples and in one pass, and Grad-CAM of another.
+
+    Each as `aib explain` runs it: channels last, BatchNorm folded.
+    """
+
+    def opened(name: str) -> Classifier:
+        model = make_model(name, *form).eval()
+        fold_batch_norm(model)
+        return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
     variants: Variants = {}
     for name in names:
-        model = make_model(name, *form).eval()
+        model = opened(name)
         variants[f"explain {name}, {model.eval_samples[0]} samples"] = model.explain
         variants[f"explain {name}, one pass"] = partial(model.explain, deterministic=True)
     if gradcam:
-        model, (_, size) = make_model(gradcam, *form).eval(), form
+        model, (_, size) = opened(gradcam), form
         layer = gradcam_layer(model, torch.zeros(1, 3, size, size))
         variants[f"Grad-CAM {gradcam}"] = partial(gradcam_maps, model, layer=layer)
     return variants
