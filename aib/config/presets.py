@@ -184,8 +184,8 @@ TINY = Settings(
 )
 # Chosen on training images of other seeds: looking twice had less error than a separate proposal,
 # and better maps. Cheaper stems took less time, with more error and worse maps. A budget for the
-# mean with batches of 32 had less error than a cap with batches of 64, and rounding costs less. Four
-# epochs at this width take less time than seven at width 1, and the maps find the shapes better.
+# mean with batches of 32 had less error than a cap with batches of 64, and rounding costs less.
+# Four epochs at this width take less time than seven at width 1, with maps that fit better.
 MASKED = TINY.updated(
     model="tiny_aib_masked",
     propose="twice",
