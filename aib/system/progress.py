@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 EVERY = 10  # seconds between two lines where there is no terminal
-Tick = Callable[[str, int], None]  # (current task, images or steps done since the last call)
+Tick = Callable[[str, float], None]  # (current task, images or steps done since the last call)
 
 
-def silent(what: str, done: int) -> None:
+def silent(what: str, done: float) -> None:
     """Report no progress."""
 
 
@@ -34,7 +34,7 @@ def _lines(total: int) -> Tick:
     """A line on standard error every few seconds."""
     so_far, last = 0.0, time.monotonic()
 
-    def tick(what: str, done: int) -> None:
+    def tick(what: str, done: float) -> None:
         nonlocal so_far, last
         so_far += done
         if time.monotonic() - last > EVERY:

@@ -168,7 +168,7 @@ def verdict(results: Results) -> Table:
     ]
     note = (
         "Of models trained with a preset. Another image's map: accuracy lost when each image gets "
-        "the map of another one. Contrast: highest value of a map minus its lowest. The verdicts "
+        "the map of another one. Contrast: highest value of a map minus its lowest. Most verdicts "
         "are older than the transplant."
     )
     return without_empty_columns(table_of("Verdicts", rows, note))

@@ -199,7 +199,7 @@ class TransplantMeasure(Measure):
         part: positions a, b, c, d as [4,P].
         """
         a, b, c, d = part
-        self.context.tick(self.title, len(a))
+        self.context.tick(self.title, len(a) / (1 + ("objects" in self.stored)))  # of both forms
         own, target = self.stored["own"], boxes[a]
         x = (self._composed if exact else self._resampled)(boxes, a, b, d)
         under_a = self._predict(x, self._maps(a))
