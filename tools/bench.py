@@ -250,25 +250,17 @@ def make_variants(model: Classifier, compile: bool) -> Variants:
 
 
 def make_explainers(names: tuple[str, ...], gradcam: str | None, *form: Any) -> Variants:
-    """`explain` of models, with their usual samples and in one pass, and Grad-CAM of another.
-
-    Each as `aib explain` runs it: channels last, BatchNorm folded.
-    """
-
-    def opened(name: str) -> Classifier:
-        model = make_model(name, *form).eval()
-        fold_batch_norm(model)
-        return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
+    """`explain` of models and Grad-CAM of another, as `aib explain` runs them: BatchNorm folded."""
     variants: Variants = {}
-    for name in names:
-        model = opened(name)
-        variants[f"explain {name}, {model.eval_samples[0]} samples"] = model.explain
-        variants[f"explain {name}, one pass"] = partial(model.explain, deterministic=True)
-    if gradcam:
-        model, (_, size) = opened(gradcam), form
-        layer = gradcam_layer(model, torch.zeros(1, 3, size, size))
-        variants[f"Grad-CAM {gradcam}"] = partial(gradcam_maps, model, layer=layer)
+    for name in (*names, gradcam) if gradcam else names:
+        model = make_model(name, *form).eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        fold_batch_norm(model)
+        if name == gradcam:
+            layer = gradcam_layer(model, torch.zeros(1, 3, form[1], form[1]))
+            variants[f"Grad-CAM {name}"] = partial(gradcam_maps, model, layer=layer)
+        else:
+            variants[f"explain {name}, {model.eval_samples[0]} samples"] = model.explain
+            variants[f"explain {name}, one pass"] = partial(model.explain, deterministic=True)
     return variants
 
 
