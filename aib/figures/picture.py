@@ -8,6 +8,7 @@ from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import Z_RLE
 
 import numpy as np
 import torch
@@ -20,7 +21,6 @@ from aib.system.files import write_whole
 SIDE, GAP, BAR = 280, 16, 12  # pixels: longer side of a panel, between things, of a colour bar
 TILE, SPACE = 110, 3  # pixels: least width of a grid's tile, between two tiles
 TEXT, GREY = "black", "#666666"
-Z_RLE = 3  # zlib's number of a strategy
 
 
 def save_figure(figure: Any, path: Path) -> None:
