@@ -61,7 +61,6 @@ def explain(
     from aib.interpret.maps import explain as explain_image
     from aib.interpret.stored import stored_verdict
     from aib.models.explanation import record
-    from aib.models.fold import fold_batch_norm
     from aib.runs.pretrained import find_model
     from aib.runs.run import open_run
 
@@ -73,8 +72,7 @@ def explain(
         "seed": seed,
     }
     files, folder = find_images(images), choose_folder(out, overwrite)
-    opened = open_run(find_model(run), device, backbone)
-    fold_batch_norm(opened.model)
+    opened = open_run(find_model(run), device, backbone, fold=True)
     verdict = stored_verdict(opened) if method == "own" else None
     origin = {
         "run": opened.source,

@@ -92,14 +92,11 @@ def interpret(
         from aib.interpret.metrics.perturb import modifications
         from aib.interpret.runs import feeds_for, foreign_images, study_run
         from aib.interpret.studies import Plan
-        from aib.models.fold import fold_batch_norm
         from aib.models.weights import RESULT
         from aib.runs.run import open_runs
         from aib.system.environment import environment
 
-        opened = open_runs(runs, device, backbone)
-        for one in opened if quick else ():
-            fold_batch_norm(one.model)
+        opened = open_runs(runs, device, backbone, fold=quick)
         settings = opened[0].settings
         name = data or (settings.data if settings else None)
         own_root = settings.root if settings else None

@@ -36,7 +36,6 @@ def view(
         device: cpu or cuda; by default cuda if available.
     """
     from aib.interpret.stored import stored_verdict
-    from aib.models.fold import fold_batch_norm
     from aib.runs.pretrained import find_model
     from aib.runs.run import open_run
     from aib.viewer import serve
@@ -49,8 +48,7 @@ def view(
     with uploads as folder, serve.listen(host, port) as listener:
         print("starting the viewer ...", flush=True)
         serve.prepare_gradio(folder)
-        opened = open_run(find_model(run), device, backbone)
-        fold_batch_norm(opened.model)
+        opened = open_run(find_model(run), device, backbone, fold=True)
         verdict = stored_verdict(opened)
         title = f"{opened.label} ({opened.name})"
         print(title + (f". {verdict.line}" if verdict else ""))

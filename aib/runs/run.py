@@ -14,6 +14,7 @@ from aib.data.load import parse_name
 from aib.errors import AibError, AibWarning
 from aib.evaluation.error import Evaluation, read_evaluations
 from aib.models.classifier import Classifier, model_name, needs_backbone
+from aib.models.fold import fold_batch_norm
 from aib.models.weights import CONFIG, EVALUATION, RECORDS, WEIGHTS, read_config, weights_sha256
 from aib.runs.download import PREFIX, fetch_model, is_address, parse_address
 from aib.runs.files import measured_split, read_held_out, read_settings
@@ -133,18 +134,25 @@ class Run:
             )
 
 
-def open_run(folder: Path, device: str | None = None, backbone: str | None = None) -> Run:
+def open_run(
+    folder: Path, device: str | None = None, backbone: str | None = None, *, fold: bool = False
+) -> Run:
     """Load one run or saved model."""
-    [run] = open_runs((folder,), device, backbone)
+    [run] = open_runs((folder,), device, backbone, fold=fold)
     return run
 
 
 def open_runs(
-    folders: tuple[Path, ...], device: str | None = None, backbone: str | None = None
+    folders: tuple[Path, ...],
+    device: str | None = None,
+    backbone: str | None = None,
+    *,
+    fold: bool = False,
 ) -> list[Run]:
     """Load runs or saved models, each with a unique label; `hf:owner/name` is downloaded.
 
-    `backbone` names the function that makes the network of those that need one.
+    `backbone` names the function that makes the network of those that need one. With `fold` the
+    models can only be run, which takes less time (`fold_batch_norm`).
     """
     repos = [parse_address(one)[0] if is_address(one) else None for one in folders]
     local = [fetch_model(one, extras=RECORDS) if is_address(one) else one for one in folders]
@@ -163,6 +171,8 @@ def open_runs(
         if target.type in ("cpu", "cuda") and model.recipe["kind"] == "named":
             # Saves copies between layers: on a CPU a seventh of the time of VGG-16.
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if fold:
+            fold_batch_norm(model)
         label = names[i] if names.count(names[i]) == 1 else str(folders[i])
         runs.append(Run(folder, label, model, settings, repos[i]))
     return runs
