@@ -15,7 +15,6 @@ from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.evaluation.error import describe_split
 from aib.models.classifier import Classifier
-from aib.models.masked import Masked
 from aib.models.weights import weights_sha256
 from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.folder import RunFolder, load_checkpoint
@@ -142,7 +141,7 @@ def run_training(
 
 def missed_area(model: Classifier, s: Settings, area: float | None) -> str | None:
     """A warning if the masks of the last steps miss the budget for their mean."""
-    if not isinstance(model, Masked) or area is None or budget_of(model, s) != "mean":
+    if not model.takes_map or area is None or budget_of(model, s) != "mean":
         return None
     budget = float(model.recipe.get("area", 1.0))
     if budget == 1 or abs(area - budget) <= AREA_MARGIN:

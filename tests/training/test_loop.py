@@ -129,6 +129,7 @@ def test_a_mean_area_that_misses_its_budget_is_a_warning(area, budget, warned) -
     assert (found is not None) == warned
     if warned:
         assert f"{area:.0%}" in found and "25%" in found
+    assert missed_area(aib.create_model("tiny_evaluator", 4, 32), SMALL, area) is None
 
 
 @pytest.mark.parametrize("change", [{"budget": "mean"}, {"lambda_area": 1.0}])
