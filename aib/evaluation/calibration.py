@@ -13,12 +13,14 @@ STEPS = 60  # of the search; each shrinks the interval by a third
 def fit_calibration(logits: Tensor, y: Tensor) -> Calibration:
     """Fit the temperature by NLL, and the probability below which half of the decisions are wrong.
 
-    logits [N,C] are of held-out images, y int64 [N] their classes.
+    logits [N,C] are of held-out images, y their classes [N], or a teacher's probabilities [N,C].
     """
-    logits, y = logits.double(), y.to(logits.device)
+    if not y.is_floating_point():
+        y = F.one_hot(y, logits.shape[1])
+    logits, y = logits.double(), y.to(logits.device, torch.float64)
     temperature = fit_temperature(logits, y)
-    confidence, prediction = (logits / temperature).softmax(-1).max(-1)
-    return Calibration(temperature, unsure_below(confidence, prediction == y))
+    confidence, prediction = (logits / temperature).softmax(-1).max(-1, keepdim=True)
+    return Calibration(temperature, unsure_below(confidence[:, 0], y.gather(1, prediction)[:, 0]))
 
 
 def fit_temperature(logits: Tensor, y: Tensor) -> float:
@@ -37,10 +39,11 @@ def fit_temperature(logits: Tensor, y: Tensor) -> float:
 def unsure_below(confidence: Tensor, right: Tensor) -> float:
     """The greatest confidence of [N] below which at least half of the decisions are wrong.
 
-    0 if there is none, and 1 if half of all decisions are wrong.
+    right [N]: of each decision, 0 or 1, or how probable it is. 0 if there is none, and 1 if half of
+    all decisions are wrong.
     """
     order = confidence.argsort()
-    wrong = (~right[order]).cumsum(0)  # of the n least confident decisions
+    wrong = (1 - right[order]).cumsum(0)  # of the n least confident decisions
     counts = torch.arange(1, len(order) + 1, device=wrong.device)
     enough = (2 * wrong >= counts).nonzero().flatten()
     if not len(enough):

@@ -143,7 +143,7 @@ def evaluate(
     The noise is seeded, so the same call gives the same result on the same machine. `batch_size`
     fits the memory if it is not given. `tick` is called with the number of images of each batch,
     and `logits` collects (logits [B,C], labels [B]) of each. `reference` holds a teacher's
-    predictions [N] of the same images, for the agreement with it.
+    probabilities [N,C] of the same images, for the agreement with it.
     """
     check_model(model, "evaluate")
     device = next(model.parameters()).device
@@ -167,8 +167,8 @@ def evaluate(
             averaged = out.average(average)
             extra = information(model, x, out)
             if reference is not None:
-                same = averaged.argmax(-1) == reference[done : done + len(y)].to(device)
-                extra["agreement"] = 100.0 * same
+                theirs = reference[done : done + len(y)].argmax(-1).to(device)
+                extra["agreement"] = 100.0 * (averaged.argmax(-1) == theirs)
             done += len(y)
             metrics.add(averaged, y, extra)
             if logits is not None:
@@ -193,7 +193,7 @@ def information(model: Classifier, x: Tensor, out: Output) -> dict[str, Tensor]:
     if out.latent is not None:
         kl = kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0)
         found["kl_bits"] = nats_to_bits(kl)
-    if isinstance(model, Masked) and out.mask is not None:
+    if isinstance(model, Masked) and model.takes_map and out.mask is not None:
         area = widen(out.mask).mean((0, 2, 3))
         found |= {"area": area, "mask_bits": model.mask_bits(x, out.mask)}
         found["closed_share"] = area < CLOSED

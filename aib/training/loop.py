@@ -80,7 +80,7 @@ class Loop:
     ):
         s = self.settings = settings
         fabric = fabric or start_fabric(s)
-        self.reference: Tensor | None = None  # the teacher's predictions of the held-out images
+        self.reference: Tensor | None = None  # the teacher's probabilities of the held-out images
         if teacher is not None:
             teacher.to(fabric.device).watch(model.preprocessing)
             if validation is not None and fabric.is_global_zero:
@@ -164,6 +164,8 @@ class Loop:
         evaluation = self.evaluate(model, self.validation, **compared)
         if last:
             values, labels = map(torch.cat, zip(*logits, strict=True))
+            if self.reference is not None and not self.validation.labelled:
+                labels = self.reference
             self.calibration = fit_calibration(values, labels)
         return evaluation
 

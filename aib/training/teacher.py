@@ -114,14 +114,14 @@ class Teacher(nn.Module):
         return replace(images, labels=labels, preprocessing=policy, labelled=labelled)
 
     def label(self, images: ImageSet, workers: int = 0) -> tuple[ImageSet, Tensor]:
-        """The images, labelled by the teacher if they have no labels, and its predictions [N]."""
+        """The images, labelled by the teacher if they have no labels; its probabilities [N,C]."""
         whole = images.prepared_for(replace(self.preprocessing, resize=images.preprocessing.resize))
         size = default_batch(self.shift.device, whole.preprocessing.image_size, samples=1)
         batches = Batches(whole, size, device=self.shift.device, workers=workers)
         with seeded_evaluation(self.network):
-            found = [logits_of(self.network(x)).argmax(-1) for x, _ in batches.epoch(0)]
-        predictions = torch.cat(found).cpu()
-        return images if images.labelled else replace(images, labels=predictions), predictions
+            found = [logits_of(self.network(x)).softmax(-1).cpu() for x, _ in batches.epoch(0)]
+        likely = torch.cat(found)
+        return images if images.labelled else replace(images, labels=likely.argmax(-1)), likely
 
 
 def logits_of(output: object) -> Tensor:

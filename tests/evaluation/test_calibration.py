@@ -19,6 +19,8 @@ def test_the_temperature_that_made_the_labels_is_found(true: float) -> None:
     logits = 4 * torch.randn(20_000, 5, dtype=torch.float64)
     labels = torch.multinomial((logits / true).softmax(-1), 1).flatten()
     assert fit_temperature(logits, labels) == pytest.approx(true, rel=0.05)
+    probabilities = (logits / true).softmax(-1)
+    assert fit_temperature(logits, probabilities) == pytest.approx(true, rel=1e-4)
 
 
 def test_no_temperature_of_a_grid_has_less_nll() -> None:
@@ -36,12 +38,13 @@ def test_no_temperature_of_a_grid_has_less_nll() -> None:
         ([1, 1, 1, 1, 1, 1], 0.0),
         ([1, 0, 1, 1, 1, 1], 0.3),
         ([0, 0, 0, 0, 0, 0], 1.0),
+        ([0.1, 0.9, 0.4, 0.7, 1, 1], 0.4),  # how probable it is
     ],
 )
 def test_below_the_threshold_half_of_the_decisions_are_wrong(right, expected):
     confidence = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
     shuffled = torch.tensor([3, 0, 5, 1, 4, 2])
-    found = unsure_below(confidence[shuffled], torch.tensor(right)[shuffled].bool())
+    found = unsure_below(confidence[shuffled], torch.tensor(right)[shuffled])
     assert found == pytest.approx(expected)
 
 

@@ -281,6 +281,7 @@ def test_nearly_closed_masks_are_counted_and_warned_of():
     assert found.closed_share == 1 and found.area < 0.02
     assert "100% of the masks keep less than 2%" in found.warning
     assert replace(found, closed_share=0.05).warning is None
+    assert evaluate(small_model("tiny_evaluator", num_classes=8), data).area is None  # makes none
 
 
 @pytest.mark.parametrize(

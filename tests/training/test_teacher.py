@@ -17,6 +17,7 @@ from aib.config.settings import Settings
 from aib.data import load
 from aib.data.specs import imagenet_classes
 from aib.errors import AibError
+from aib.evaluation.calibration import fit_calibration
 from aib.models.weights import WEIGHTS
 from aib.system.files import sha256
 from aib.training.interrupt import Interrupted
@@ -190,10 +191,11 @@ def test_classes_are_the_teacher_s_or_labels_are_left_out(tmp_path: Path) -> Non
     with pytest.raises(AibError, match="not the teacher's: --distill 1"):
         Teacher(network(), 0.5, policy()).relabel(other)
     teacher = Teacher(network(), 1.0, policy())
-    images, predictions = teacher.label(teacher.relabel(other))
+    images, found = teacher.label(teacher.relabel(other))
+    predictions = found.argmax(-1)
     assert images.class_names == CLASSES and torch.equal(images.labels, predictions)
     x = torch.stack([policy().normalise(image) for image in other.images])
-    assert torch.equal(predictions, network().eval()(x).argmax(-1))
+    torch.testing.assert_close(found, network().eval()(x).softmax(-1))
     assert torch.equal(teacher.label(teacher.relabel(mine))[0].labels, torch.tensor([2, 0, 3] * 2))
 
 
@@ -295,10 +297,10 @@ def test_with_labels_the_agreement_stands_beside_the_error(tmp_path, capsys):
 
 
 def predictions(model: aib.Classifier, data: aib.data.ImageSet) -> Tensor:
-    """What a model without noise predicts."""
+    """The probabilities of a model without noise."""
     x = torch.stack([model.preprocessing.normalise(image) for image in data.images])
     with torch.no_grad():
-        return model(x).logits.argmax(-1)
+        return model(x).logits.softmax(-1)
 
 
 def test_a_resumed_distillation_ends_with_the_same_bits(tmp_path, monkeypatch):
@@ -370,6 +372,14 @@ def test_from_python_the_teacher_s_own_network_learns_to_look(kind: str, tmp_pat
     assert found.model.preprocessing.mean == policy().mean
     assert found.validation is not None and found.validation.agreement is not None
     assert all(torch.equal(value, before[name]) for name, value in teacher.state_dict().items())
+    likely = Teacher(teacher, 1.0, options.get("preprocessing")).label(data)[1]
+    unlabelled = replace(data, labelled=False)
+    trained = aib.distill(
+        teacher, unlabelled, settings=s, validation=unlabelled, progress=False, **options
+    )
+    logits: list[tuple[Tensor, Tensor]] = []
+    aib.evaluate(trained.model, data, logits=logits)
+    assert trained.model.calibration == fit_calibration(torch.cat([v for v, _ in logits]), likely)
     student = small_model("tiny_aib", 4)
     again = aib.distill(teacher, data, student, s, preprocessing=policy(), progress=False)
     assert again.model is student and again.last["nll"] > 0
