@@ -56,7 +56,8 @@ class CopyProposal(nn.Module):
     """propose="copy": a copy of the network's first stages, with weights and statistics of its own.
 
     The features at stride 16 see enough to find an object. Those at stride 8 give the map its grid;
-    they are added by a layer that starts at zero. With `stride=16` they are left out.
+    they are added by a layer that starts at zero. With `stride=16` they are left out. A ReLU that
+    does not leak gives equal scores, the highest of a map (seen), where it closes all channels.
     """
 
     def __init__(self, stages: nn.Module, channels: tuple[int, int], stride: int = 8):
@@ -64,7 +65,9 @@ class CopyProposal(nn.Module):
         fine, coarse = channels
         self.stages = stages  # x -> features at strides 8 and 16
         self.add_fine = ZeroConv(fine, coarse) if stride == 8 else None
-        self.to_score = nn.Sequential(_layer(coarse, 64), ScoreLayer(64, MOSTLY_OPEN))
+        hidden = _layer(coarse, 64)
+        hidden[-1] = nn.LeakyReLU()
+        self.to_score = nn.Sequential(hidden, ScoreLayer(64, MOSTLY_OPEN))
 
     def copy_from(self, network: nn.Module) -> None:
         """Take the weights and statistics of the network whose stages these are."""
