@@ -150,12 +150,14 @@ def option_words(settings: dict[str, Any]) -> list[str]:
 
 
 def halve(source: Path, target: Path) -> None:
-    """Copy the weights in half precision."""
+    """Copy the weights in half precision; those too large for it, such as a variance, stay."""
     weights = load_file(source)
-    halved = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
-    if lost := [name for name, value in halved.items() if not value.isfinite().all()]:
-        raise AibError(f"{lost[0]} is too large for half precision")
-    save_file(halved, target, metadata={"format": "pt"})
+    halved = {
+        name: value.half()
+        for name, value in weights.items()
+        if value.is_floating_point() and value.half().isfinite().all()
+    }
+    save_file(weights | halved, target, metadata={"format": "pt"})
 
 
 def write_card(folder: Path) -> None:
