@@ -73,9 +73,9 @@ def eval_(
         if data is None or not images.labelled:
             images = guide.relabel(images)
     for classes, labelled in match_classes(opened.model, images):
-        if guide is not None:
-            labelled, reference = guide.label(labelled, workers)
-        with progress_bar(len(labelled)) as tick:
+        with progress_bar(len(labelled) * (1 if guide is None else 2)) as tick:
+            if guide is not None:
+                labelled, reference = guide.label(labelled, workers, tick)
             found = evaluate(
                 opened.model,
                 labelled,

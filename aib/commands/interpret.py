@@ -158,10 +158,7 @@ def open_evaluator(
 
 
 def draw(
-    models: dict[str, Classifier],
-    feeds: dict[str, Batches],
-    plan: Plan,
-    folders: dict[str, Path],
+    models: dict[str, Classifier], feeds: dict[str, Batches], plan: Plan, folders: dict[str, Path]
 ) -> list[Path]:
     """Draw the maps of modified images, of each run and of all together, in place of earlier ones.
 

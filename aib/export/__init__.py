@@ -30,11 +30,7 @@ class Exported:
 
 
 def export(
-    model: Classifier,
-    path: str | Path,
-    *,
-    data: str | None = None,
-    checksum: str | None = None,
+    model: Classifier, path: str | Path, *, data: str | None = None, checksum: str | None = None
 ) -> Exported:
     """Write one deterministic pass of `model` to `path`, for any number of images of its size.
 

@@ -31,9 +31,7 @@ class ForeignClassifier(Classifier):
 
 
 def prepare(
-    model: nn.Module,
-    data: Batches | ImageSet | Dataset,
-    preprocessing: Preprocessing | None = None,
+    model: nn.Module, data: Batches | ImageSet | Dataset, preprocessing: Preprocessing | None = None
 ) -> tuple[Classifier, Batches]:
     """The model as a Classifier, and the data in batches prepared for it, with its labels.
 

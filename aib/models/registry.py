@@ -19,12 +19,7 @@ from aib.errors import AibError
 from aib.models.attention import SpatialAttention
 from aib.models.backbones.lite import lite
 from aib.models.backbones.parts import Parts, init_weights
-from aib.models.backbones.propose import (
-    CopyProposal,
-    FeatureProposal,
-    FirstPass,
-    ProposalNet,
-)
+from aib.models.backbones.propose import CopyProposal, FeatureProposal, FirstPass, ProposalNet
 from aib.models.backbones.vgg import tiny, vgg16, vgg_cifar
 from aib.models.backbones.wrn import wrn28_10, wrn50_2
 from aib.models.baselines.evaluator import build_evaluator

@@ -8,14 +8,7 @@ from typing import Any
 from aib.config.settings import Settings
 from aib.data import has_split
 from aib.errors import AibError
-from aib.models.weights import (
-    CONFIG,
-    EVALUATION,
-    METRICS,
-    SPLIT,
-    how_to_resume,
-    read_config,
-)
+from aib.models.weights import CONFIG, EVALUATION, METRICS, SPLIT, how_to_resume, read_config
 from aib.system.files import read_json, write_json
 
 EVALUATION_LOCK = ".evaluation.lock"  # held while an evaluation is added

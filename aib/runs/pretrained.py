@@ -35,14 +35,10 @@ from aib.system.files import locked
 PACKAGED = Path(__file__).parents[1] / "pretrained_models"
 
 
-def from_pretrained(
-    source: str | Path,
-    *,
-    backbone: nn.Module | str | None = None,
-) -> Classifier:
+def from_pretrained(source: str | Path, *, backbone: nn.Module | str | None = None) -> Classifier:
     """Load a model from a folder, the package or the Hugging Face Hub, in evaluation mode.
 
-    A packaged model has a name, such as "pets_masked"; one of the Hub is named by `owner/name` or
+    A packaged model has a name, such as "lite2_masked"; one of the Hub is named by `owner/name` or
     `owner/name@REVISION`, in commands with `hf:` before it.
 
     A model made with `attach` needs the same kind of `backbone` again, or the name of a function

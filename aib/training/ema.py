@@ -37,10 +37,7 @@ class WeightAverage:
 
 
 def estimate_batch_norm(
-    model: Classifier,
-    batches: Iterable[Tensor],
-    kept: Collection[nn.Module] = (),
-    seed: int = 0,
+    model: Classifier, batches: Iterable[Tensor], kept: Collection[nn.Module] = (), seed: int = 0
 ) -> None:
     """Set running means and variances to their mean over batches of images and all processes.
 

@@ -25,6 +25,7 @@ from aib.models.classifier import Classifier
 from aib.models.gaussian import widen
 from aib.models.modes import seeded_evaluation
 from aib.models.weights import unique_tensors
+from aib.system.progress import Tick, silent
 from aib.training.warm_start import start_from
 
 DEFAULT = Preprocessing(224, "squash", IMAGENET_MEAN, IMAGENET_STD)  # of a network that has none
@@ -113,13 +114,18 @@ class Teacher(nn.Module):
         labels = index[images.labels] if labelled else torch.zeros_like(images.labels)
         return replace(images, labels=labels, preprocessing=policy, labelled=labelled)
 
-    def label(self, images: ImageSet, workers: int = 0) -> tuple[ImageSet, Tensor]:
+    def label(
+        self, images: ImageSet, workers: int = 0, tick: Tick = silent
+    ) -> tuple[ImageSet, Tensor]:
         """The images, labelled by the teacher if they have no labels; its probabilities [N,C]."""
         whole = images.prepared_for(replace(self.preprocessing, resize=images.preprocessing.resize))
         size = default_batch(self.shift.device, whole.preprocessing.image_size, samples=1)
         batches = Batches(whole, size, device=self.shift.device, workers=workers)
+        found = []
         with seeded_evaluation(self.network):
-            found = [logits_of(self.network(x)).softmax(-1).cpu() for x, _ in batches.epoch(0)]
+            for x, _ in batches.epoch(0):
+                found.append(logits_of(self.network(x)).softmax(-1).cpu())
+                tick("asking the teacher", len(x))
         likely = torch.cat(found)
         return images if images.labelled else replace(images, labels=likely.argmax(-1)), likely
 

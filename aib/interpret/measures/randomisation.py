@@ -23,11 +23,7 @@ MapFunction = Callable[[nn.Module, Tensor], Tensor]
 
 
 def randomise_layers(
-    model: nn.Module,
-    maps: MapFunction,
-    x: Tensor,
-    *,
-    seed: int = 0,
+    model: nn.Module, maps: MapFunction, x: Tensor, *, seed: int = 0
 ) -> list[LayerChange]:
     """Randomise one layer after the other, from the output's end, and compare `maps(model, x)`
     [B,h,w] with itself. The model is not touched: a copy in evaluation mode is.

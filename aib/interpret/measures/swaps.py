@@ -126,10 +126,7 @@ class SwapMeasure(Measure):
     def fields(self) -> dict[str, Any]:
         decisions = self.swapping.decisions()
         reliance = map_reliance(decisions, masked=self.context.model.takes_mask)
-        return {
-            "reliance": reliance,
-            "encoding": map_encoding(decisions, seed=self.context.seed),
-        }
+        return {"reliance": reliance, "encoding": map_encoding(decisions, seed=self.context.seed)}
 
     @staticmethod
     def tables(studies: Mapping[str, Study]) -> list[Table]:
