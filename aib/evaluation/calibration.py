@@ -11,7 +11,7 @@ STEPS = 60  # of the search; each shrinks the interval by a third
 
 
 def fit_calibration(logits: Tensor, y: Tensor) -> Calibration:
-    """Fit the temperature by NLL, and the probability below which half of the decisions are wrong.
+    """Fit the temperature by NLL, and the probability below which a decision is unsure.
 
     logits [N,C] are of held-out images, y their classes [N], or a teacher's probabilities [N,C].
     """
@@ -37,16 +37,14 @@ def fit_temperature(logits: Tensor, y: Tensor) -> float:
 
 
 def unsure_below(confidence: Tensor, right: Tensor) -> float:
-    """The greatest confidence of [N] below which at least half of the decisions are wrong.
+    """The confidence that separates wrong decisions from right ones with the fewest mistakes.
 
-    right [N]: of each decision, 0 or 1, or how probable it is. 0 if there is none, and 1 if half of
-    all decisions are wrong.
+    right [N]: of each decision, 0 or 1, or how probable it is. 0 if no decision is better called
+    unsure, and 1 if all are.
     """
     order = confidence.argsort()
-    wrong = (1 - right[order]).cumsum(0)  # of the n least confident decisions
-    counts = torch.arange(1, len(order) + 1, device=wrong.device)
-    enough = (2 * wrong >= counts).nonzero().flatten()
-    if not len(enough):
+    gain = (0.5 - right[order].double()).cumsum(0)  # of calling the n least confident ones unsure
+    count = int(gain.argmax()) + 1 if gain.max() > 0 else 0
+    if count == 0:
         return 0.0
-    last = int(enough[-1]) + 1
-    return float(confidence[order[last]]) if last < len(order) else 1.0
+    return float(confidence[order[count]]) if count < len(order) else 1.0

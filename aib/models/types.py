@@ -117,8 +117,7 @@ class Calibration:
     """Fitted after training, and stored in config.json.
 
     The calibrated probabilities are softmax(log probabilities / temperature). A decision is unsure
-    if its calibrated probability is below `unsure_below`: half of those on held-out images were
-    wrong.
+    if its calibrated probability is below `unsure_below`.
     """
 
     temperature: Positive

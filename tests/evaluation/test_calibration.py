@@ -34,14 +34,15 @@ def test_no_temperature_of_a_grid_has_less_nll() -> None:
 @pytest.mark.parametrize(
     ("right", "expected"),
     [
-        ([0, 1, 0, 1, 1, 1], 0.5),  # of the four below 0.5 two are wrong
+        ([0, 1, 0, 0, 1, 1], 0.5),  # three of the four below it are wrong
+        ([0, 1, 1, 0, 1, 1], 0.2),
         ([1, 1, 1, 1, 1, 1], 0.0),
-        ([1, 0, 1, 1, 1, 1], 0.3),
+        ([1, 0, 1, 1, 1, 1], 0.0),
         ([0, 0, 0, 0, 0, 0], 1.0),
-        ([0.1, 0.9, 0.4, 0.7, 1, 1], 0.4),  # how probable it is
+        ([0.1, 0.6, 0.3, 0.7, 1, 1], 0.4),  # how probable it is
     ],
 )
-def test_below_the_threshold_half_of_the_decisions_are_wrong(right, expected):
+def test_the_threshold_separates_wrong_decisions_from_right_ones(right, expected):
     confidence = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
     shuffled = torch.tensor([3, 0, 5, 1, 4, 2])
     found = unsure_below(confidence[shuffled], torch.tensor(right)[shuffled])
