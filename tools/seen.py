@@ -30,12 +30,12 @@ def draw_seen(run: Run, data: str, root: str | None, every: int) -> Image.Image:
     """Return the picture."""
     _, images = prepare_images(run.model, run.images(data, "test", root))
     columns, names = [], []
-    for label, name in list(enumerate(images.class_names))[::every]:
-        for index in (images.labels == label).nonzero().flatten()[:1].tolist():
-            tile = image_tile(images.pixels(index))
-            found = explain(run.model, tile, deterministic=True)
-            columns.append(tiles(tile, found, run.model.preprocessing))
-            names.append(caption(name, found))
+    for label in images.labels.unique().tolist()[::every]:
+        index = int((images.labels == label).nonzero()[0])
+        tile = image_tile(images.pixels(index))
+        found = explain(run.model, tile, deterministic=True)
+        columns.append(tiles(tile, found, run.model.preprocessing))
+        names.append(caption(images.class_names[label], found))
     rows = [list(row) for row in zip(*columns, strict=True)]
     return draw_mosaic(rows, ROWS, names)
 
