@@ -91,7 +91,7 @@ def _labelled_files(path: Path, top: Path) -> tuple[tuple[str, ...], dict[Path, 
     """The classes, and the label of each image of the split in `top`."""
     classes = _classes(path / "train" if top != path else path)
     if other := set(_classes(top)) - set(classes):
-        raise _wrong(top, f"train/ lacks its class '{min(other)}'")
+        raise _wrong(top, f"train/ lacks its class '{min(other)}' {UNLABELLED}")
     labels = {file: i for i, name in enumerate(classes) for file in image_files(top / name)}
     if deep := [file for file in labels if file.parent.parent != top]:
         raise _wrong(top, f"{deep[0]} lies in a sub-folder of a class {UNLABELLED}")
