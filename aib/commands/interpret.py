@@ -41,6 +41,8 @@ def interpret(
     images: int | None = None,
     subset: int = 256,
     quick: bool = False,
+    only: tuple[str, ...] = (),
+    teacher: str | None = None,
     evaluator: Path | None = None,
     out: Path | None = None,
     overwrite: bool = False,
@@ -71,6 +73,8 @@ def interpret(
         images: use this many images, chosen at random; all by default.
         subset: images of the expensive parts, such as localisation and post-hoc maps.
         quick: only what the verdict needs, without an evaluator.
+        only: only these measures, such as `swaps transplant` (see docs/trust.md).
+        teacher: as of aib train; it labels images whose classes are not the model's.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
         out: folder for the results; by default each run's own.
         overwrite: replace an interpret.json that is there.
@@ -102,19 +106,20 @@ def interpret(
         own_root = settings.root if settings else None
         if name and opened[0].was_trained_on(name):
             root = root or own_root
-        feeds = feeds_for(opened, name, split, root, images, batch_size, workers, seed)
-        folders = result_folders(opened, out)
-        for folder in folders:
-            if (folder / RESULT).exists() and not overwrite:
-                raise AibError(f"{folder} has a study: write elsewhere with --out, or --overwrite")
-            check_writable(folder / RESULT)
         others: Tensor | str | None = foreign_images(foreign, root or own_root, seed)
         known = modifications(foreign)
         notes: list[str] = []
         if isinstance(others, str):
             known = {n: m for n, m in known.items() if m.kind != "foreign"}
             notes, others = [others], None
-        plan = Plan(known, others, subset, seed, precision=precision)
+        plan = Plan(known, others, subset, seed, precision=precision, only=only)
+        options = (batch_size, workers, seed, teacher)
+        feeds = feeds_for(opened, name, split, root, images, *options, tick)
+        folders = result_folders(opened, out)
+        for folder in folders:
+            if (folder / RESULT).exists() and not overwrite:
+                raise AibError(f"{folder} has a study: write elsewhere with --out, or --overwrite")
+            check_writable(folder / RESULT)
         if evaluator is not None:
             judge = open_evaluator(evaluator, opened, feeds[0].data.split, device, backbone)
             plan = replace(plan, evaluator=judge, evaluator_name=str(evaluator))

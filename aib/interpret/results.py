@@ -20,7 +20,7 @@ from aib.interpret.verdict import Verdict, judge
 from aib.system.files import finite
 
 SCHEMA = 4  # of interpret.json; others are an error
-NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that could be replaced"
+NO_MAP_TO_REPLACE = "no verdict: no map was replaced (the model has no single one, or --only)"
 
 
 @dataclass(frozen=True)

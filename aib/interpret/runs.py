@@ -19,6 +19,7 @@ from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
 from aib.runs.run import Run
 from aib.system.environment import environment
+from aib.system.progress import Tick, silent
 
 BATCH = 256  # images per batch
 CPU_PIXELS = 2**17  # per batch on a CPU, where larger ones are slower and the bar stands still
@@ -35,8 +36,13 @@ def feeds_for(
     batch_size: int | None = None,
     workers: int | None = 0,
     seed: int = 0,
+    teacher: str | None = None,
+    tick: Tick = silent,
 ) -> list[Batches]:
-    """All images of the data, or a seeded sample of them, for each run the same ones."""
+    """All images of the data, or a seeded sample of them, for each run the same ones.
+
+    Where they have no labels, or others than those of the `teacher`, it gives them.
+    """
     if images is not None and images < 2:
         raise AibError(f"--images must be at least 2, not {images}")
     feeds: list[Batches] = []
@@ -44,12 +50,15 @@ def feeds_for(
     for run in runs:
         device = next(run.model.parameters()).device
         found = run.images(name, split, root, like=runs[0])
-        if not found.labelled or (s is not None and s.distill == 1 and s.data == name):
+        own = s is not None and s.distill == 1 and s.data == name
+        if teacher or own or not found.labelled:
             from aib.training.train import open_teacher  # seconds, for Fabric
 
-            guide = open_teacher(s, found)
+            guide = open_teacher(s, found, teacher)
             if guide is not None:
-                found, _ = guide.to(device).label(guide.relabel(found), workers or 0)
+                found = guide.relabel(found.subset(sample_indices(len(found), images, seed)))
+                if not found.labelled:
+                    found, _ = guide.to(device).label(found, workers or 0, tick)
         _, data = prepare_images(run.model, found)
         first = feeds[0].data if feeds else data
         if data.preprocessing.image_size != first.preprocessing.image_size:

@@ -40,6 +40,7 @@ MEASURES: tuple[type[Measure], ...] = (
     SwapMeasure, TransplantMeasure, StabilityMeasure, LocalisationMeasure, BackgroundMeasure,
     FaithfulnessMeasure, EvaluatorMeasure, MaskMeasure, RandomisationMeasure, Images,
 )  # fmt: skip
+BY_NAME = {m.__module__.rpartition(".")[2]: m for m in MEASURES}  # the names of their files
 ALL = modifications()
 
 
@@ -57,8 +58,11 @@ class Plan:
     evaluator: Evaluator | None = None  # judges the maps
     evaluator_name: str = "evaluator"
     precision: Precision = "fp32"  # of forward passes
+    only: tuple[str, ...] = ()  # leaves out all measures but these of `BY_NAME`
 
     def __post_init__(self) -> None:
+        if unknown := set(self.only) - BY_NAME.keys():
+            raise AibError(f"no measure is named {min(unknown)!r}: choose of {', '.join(BY_NAME)}")
         if self.subset < 2:
             raise AibError(f"the subset needs at least 2 images, not {self.subset}")
         if self.foreign is None and self.modifications is ALL:
@@ -92,8 +96,9 @@ def study(
         tick("preparing", 0)
         context, layer, remarks = _context(model, feed, few, plan, maps, expensive)
     found: dict[str, Any] = {"gradcam_layer": layer, "notes": tuple(remarks)}
+    chosen = [m for name, m in BY_NAME.items() if name in (plan.only or BY_NAME) or m is Images]
     kinds = [
-        m for m in MEASURES if m.needs <= context.has and (expensive or (m.quick and not m.subset))
+        m for m in chosen if m.needs <= context.has and (expensive or (m.quick and not m.subset))
     ]
     on_all, on_few = ([m for m in kinds if m.subset == subset] for subset in (False, True))
     passes = sum(m.passes + m.stores for m in on_all)

@@ -156,6 +156,7 @@ def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, caps
         (["interpret", "{run}", "{run}"], "named twice"),
         (["interpret", "{run}", "--foreign", "letters", "--overwrite"], "letters"),
         (["interpret", "{run}", "--data", "letters"], "letters"),
+        (["interpret", "{run}", "--only", "swaps", "guess"], "no measure is named 'guess'"),
         (["interpret", "{run}", "--out", "{run}/config.json"], "cannot be written"),
         (["interpret", "{run}", "--quick", "--images", "4"], "or --overwrite"),
     ],
