@@ -1,20 +1,16 @@
 """Turn a run into a model of the package: `python -m tools.package_model RUN NAME`.
 
-The weights are stored in half precision. The card states the run's own error, measured before, and
-the error with these weights: of all images, or with `--images` of some, without noise. For images
-without labels it is the disagreement with the teacher; `--data` names other images, on which
-`aib eval RUN --data` has measured the run. Sources and licences belong into `--note`.
+The weights are stored in half precision. Sources and licences belong into `--note`. Then measure
+what is packaged, and write the card, which lists all of it:
 
-The verdict on the maps is the run's own. Two commands measure it again with the packaged weights:
-
-    aib interpret aib/pretrained_models/NAME --data DATA --split val ... --out STUDY
-    python -m tools.package_model --maps STUDY NAME
+    aib eval aib/pretrained_models/NAME --data DATA ...
+    aib interpret aib/pretrained_models/NAME --data DATA ...
+    python -m tools.package_model --card NAME
 """
 
 import argparse
 import shutil
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,48 +21,22 @@ from safetensors.torch import load_file, save_file
 from aib.config.presets import PRESETS
 from aib.config.settings import Settings
 from aib.data.specs import SPECS, imagenet_classes
-from aib.data.split import sample_indices
 from aib.errors import AibError
-from aib.evaluation.error import Evaluation, evaluate, read_evaluations
 from aib.interpret.stored import RESULT
 from aib.models.weights import CONFIG, EVALUATION, WEIGHTS, read_config
 from aib.report.card import CARD, code, model_card, plain
 from aib.runs.pretrained import PACKAGED
-from aib.runs.run import Run, open_run
-from aib.system.files import (
-    quoted,
-    read_json,
-    sha256,
-    without_folders,
-    write_json,
-    write_text,
-    write_whole,
-)
-from aib.training.train import open_teacher
-from tools.results.collect import portable, reported
-
-HALVED = "half precision"  # in the name of the evaluation with the packaged weights
+from aib.runs.run import open_run
+from aib.system.files import quoted, read_json, without_folders, write_json, write_text, write_whole
+from tools.results.collect import portable
 
 
-def package(
-    run: Path,
-    target: Path,
-    root: str | None = None,
-    images: int | None = None,
-    license: str = "mit",
-    notes: tuple[str, ...] = (),
-    data: str | None = None,
-) -> None:
-    """Write weights, config, results and model card of a finished run into `target`."""
+def package(run: Path, target: Path, license: str = "mit", notes: tuple[str, ...] = ()) -> None:
+    """Write weights, config and model card of a finished run into `target`."""
     opened = open_run(run)
     settings = opened.settings
     if settings is None:
         raise AibError(f"{run} is a saved model, not a run: it has no recipe for the card")
-    evaluations = read_json(run / EVALUATION) or {}
-    measured = [name for name in evaluations if data and name.startswith(f"{data} ")]
-    name = measured[0] if measured else reported(run, settings, evaluations)
-    if data and not measured:
-        raise AibError(f"{run} was not evaluated on {data}: run `aib eval {run} --data {data}`")
     trained = {
         "recipe": without_folders(settings.recipe()),
         "license": license,
@@ -80,53 +50,22 @@ def package(
         halved = Path(scratch)
         halve(run / WEIGHTS, halved / WEIGHTS)
         write_json(halved / CONFIG, opened.model.config() | {"trained": trained}, indent=1)
-        small = open_run(halved)
-        after = evaluate_again(opened, small, data, root, images)
-        both = {
-            name: evaluations[name] | {"weights_sha256": None},  # of the weights before rounding
-            f"{name}, {HALVED}": replace(after, weights_sha256=small.checksum).to_dict(),
-        }
-        write_json(halved / EVALUATION, without_folders(both), indent=1)
-        if (maps := portable_study(run)) is not None:
-            write_json(halved / RESULT, maps, indent=1)
         for path in sorted(halved.iterdir()):
             write_whole(target / path.name, partial(shutil.copyfile, path))
+    for name in (EVALUATION, RESULT):  # of other weights
+        (target / name).unlink(missing_ok=True)
     write_card(target)
 
 
-def evaluate_again(
-    run: Run, small: Run, data: str | None, root: str | None, images: int | None
-) -> Evaluation:
-    """Evaluate the packaged weights on the run's images or on others, labelled by the teacher."""
-    found, reference = run.images(data, root=root), None
-    found = found.subset(sample_indices(len(found), images, seed=0))
-    if not found.labelled:
-        teacher = open_teacher(run.settings, found)
-        assert teacher is not None
-        found, reference = teacher.label(teacher.relabel(found))
-    options: dict[str, Any] = {"deterministic": images is not None, "batch_size": 16}
-    return evaluate(small.model, found, reference=reference, **options)
-
-
-def replace_maps(study: Path, target: Path) -> None:
-    """Copy a new `aib interpret` of a packaged model into its folder, and write its card again."""
-    maps = portable_study(study)
-    if maps is None or maps["weights_sha256"] != sha256(target / WEIGHTS):
-        raise AibError(f"{study} holds no {RESULT} of the weights in {target}")
-    write_json(target / RESULT, maps, indent=1)
-    write_card(target)
-
-
-def portable_study(run: Path) -> dict[str, Any] | None:
-    """Return interpret.json without the machine's folders, or None."""
-    found = read_json(run / RESULT)
-    if found is None:
-        return None
-    if evaluator := found.get("evaluator"):
-        found["evaluator"] = evaluator | {"run": without_folders(evaluator["run"])}
-    notes = [note.replace(str(Path.home()), "~") for note in found["notes"]]  # may name a folder
-    kept = {k: v for k, v in found.items() if k != "run"}
-    return kept | {"notes": notes, "environment": portable(found["environment"])}
+def write_card(folder: Path) -> None:
+    """Write README.md, and the results that it states without folders of this machine."""
+    evaluations, study = read_json(folder / EVALUATION), read_json(folder / RESULT)
+    if evaluations is not None:
+        write_json(folder / EVALUATION, without_folders(evaluations), indent=1)
+    if study is not None:
+        study["environment"] = portable(study["environment"])
+        write_json(folder / RESULT, without_folders(study), indent=1)
+    write_text(folder / CARD, card(folder))
 
 
 def train_command(name: str, recipe: dict[str, Any]) -> str:
@@ -160,18 +99,14 @@ def halve(source: Path, target: Path) -> None:
     save_file(weights | halved, target, metadata={"format": "pt"})
 
 
-def write_card(folder: Path) -> None:
-    """Write README.md."""
-    write_text(folder / CARD, card(folder))
-
-
 def card(folder: Path) -> str:
     """The model card, from the other files of the folder."""
     run = open_run(folder, "cpu")
     trained = read_config(folder / CONFIG)["trained"]
-    before, halved = read_evaluations(folder / EVALUATION).values()
-    name = f"{before.data} {before.split}"
-    results = {f"{name}, before rounding to half precision": before, name: halved}
+    results = {}
+    for e in run.evaluations().values():
+        kind, _, name = e.data.rpartition(":")
+        results[name if kind == "folder" and e.split == "train" else f"{e.data} {e.split}"] = e
     count, size = sum(p.numel() for p in run.model.parameters()), (folder / WEIGHTS).stat().st_size
     hardware = plain("{device}, torch {torch}".format(**trained["environment"]))
     command = code(train_command(folder.name, trained["recipe"]))
@@ -181,31 +116,28 @@ def card(folder: Path) -> str:
         *map(plain, trained["notes"]),
     ]
     data = trained["recipe"].get("data", Settings().data)
-    title = SPECS[data].title if data in SPECS else without_folders(data)
-    metadata = {"license": trained["license"], "datasets": [before.data]}
+    title = SPECS[data].title if data in SPECS else "the photographs named below"
+    metadata = {"license": trained["license"]} | ({"datasets": [data]} if data in SPECS else {})
     return model_card(run, folder.name, title, results, metadata, notes=notes)
 
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of `python -m tools.package_model`."""
     parser = argparse.ArgumentParser(prog="python -m tools.package_model", description=__doc__)
-    parser.add_argument("run", type=Path, help="a finished run; with --maps a study's folder")
+    parser.add_argument("run", type=Path, nargs="?", help="a finished run")
     parser.add_argument("name", help="the model's name in the package, or a folder elsewhere")
-    parser.add_argument("--root", help="folder of the data set's official files")
-    parser.add_argument("--data", help="measured on these images, by default the run's own")
-    parser.add_argument("--images", type=int, help="test only so many images, without noise")
     parser.add_argument("--license", default="mit", help="of the weights")
     parser.add_argument("--note", action="append", default=[], help="a line of the card")
-    parser.add_argument("--maps", action="store_true", help="replace only the metrics of its maps")
+    parser.add_argument("--card", action="store_true", help="only write the card of NAME again")
     options = parser.parse_args(argv)
     target = Path(options.name) if "/" in options.name else PACKAGED / options.name
     try:
-        if options.maps:
-            replace_maps(options.run, target)
+        if options.card:
+            write_card(target)
+        elif options.run is None:
+            parser.error("name a run, or --card")
         else:
-            notes = tuple(options.note)
-            more = {"license": options.license, "notes": notes, "data": options.data}
-            package(options.run, target, options.root, options.images, **more)
+            package(options.run, target, options.license, tuple(options.note))
     except AibError as error:
         sys.exit(f"tools.package_model: {error}")
     print((target / CARD).read_text())

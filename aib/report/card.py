@@ -53,16 +53,22 @@ def model_card(
         verdict=stored.verdict.name if stored else "",
         reasons=without_folders(f"{stored.verdict.text} {stored.line}") if stored else "",
         trust=TRUST.get(stored.verdict.name, NO_TRUST) if stored else NO_TRUST,
-        rows=[_row(name, e) for name, e in results.items()],
+        rows=_rows(results),
         notes=notes,
         picture=PICTURE if picture else "",
     )
 
 
-def _row(name: str, e: Evaluation) -> list[str]:
-    texts = metric_texts(e)
-    shown = (texts[METRICS[metric].heading] for metric in ("top1_error", "calibration_error"))
-    return [name, f"{e.images:,}", *shown, e.samples]
+def _rows(results: dict[str, Evaluation]) -> list[list[str]]:
+    """The table of results, with a heading if there are any."""
+    agree = any(e.agreement is not None for e in results.values())
+    shown = ("top1_error", *(("agreement",) if agree else ()), "calibration_error")
+    headings = [METRICS[metric].heading for metric in shown]
+    rows = [
+        [name, f"{e.images:,}", *map(metric_texts(e).get, headings), e.samples]
+        for name, e in results.items()
+    ]
+    return [["data", "images", *headings, "samples"], *rows] if rows else []
 
 
 def plain(text: str) -> str:
