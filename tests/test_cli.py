@@ -48,7 +48,7 @@ def test_help_lists_every_command_and_the_version_is_printed(capsys):
         ("export --run=", "after --run is an empty string"),
         ("data fetch ''", "after fetch is an empty string"),
         ("eval a --run b", "a and --run b are two runs"),
-        ("export pets_masked --backbone a:b", "no model here needs --backbone a:b"),
+        ("export lite2_masked --backbone a:b", "no model here needs --backbone a:b"),
     ],
 )
 def test_a_wrong_word_is_named_with_the_right_one(capsys, tmp_path, monkeypatch, words, meant):

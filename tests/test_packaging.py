@@ -52,7 +52,7 @@ def test_the_wheel_installs_into_an_empty_environment(tmp_path: Path):
     names = zipfile.ZipFile(wheel).namelist()
     assert "aib/models/bottleneck.py" in names
     assert {"aib/py.typed", "aib/data/imagenet_classes.csv"} <= set(names)
-    assert "aib/pretrained_models/pets_masked/model.safetensors" in names
+    assert "aib/pretrained_models/lite2_masked/model.safetensors" in names
     assert not any(name.startswith(("tests", "examples", "tools")) for name in names)
     run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
     scripts = tmp_path / "venv" / "bin"

@@ -5,9 +5,8 @@ from typing import Any
 from aib.config.options import OPTION_NAMES
 from aib.config.settings import Settings
 
-# From a packaged model: a new head, trained on cached features. This is all for a heavy network; a
-# light one is then trained as a whole for some epochs, with the statistics of BatchNorm as they
-# are: in small batches, those of a few photographs would be worse.
+# From a packaged model: a new head, trained on cached features, then some epochs of all layers with
+# the statistics of BatchNorm as they are: in small batches, those of a few photographs are worse.
 OWN = Settings(
     head_epochs=100,
     epochs=0,
@@ -28,15 +27,13 @@ FEW = 100  # fewer photographs get batches of 4
 def own_images(
     packaged: str, recipe: dict[str, Any], images: int, gpu: bool, given: dict[str, Any]
 ) -> Settings:
-    """The settings to learn the classes of this many images, changed by those that are given.
+    """The settings to learn the classes of this many images from a packaged model.
 
-    packaged: name of the model to start from. recipe: its form, as in its config.json.
+    recipe: its form, as in its config.json. given: settings that come before these.
     """
     options = {name: recipe[name] for name in OPTION_NAMES if name in recipe}
     s = OWN.updated(model=recipe["name"], init=packaged, **options)
-    frozen = given.get("freeze", ())
-    light = str(recipe["name"]).startswith("lite")
-    if "body" not in frozen and (light or {"freeze", "init"} & given.keys()):
+    if "body" not in given.get("freeze", ()):
         s = s.updated(epochs=min(20, max(2, round(1250 / max(1, images)))))  # 5 for 250
     if images < FEW:
         s = s.updated(batch_size=4, accumulate=1)

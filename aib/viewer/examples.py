@@ -15,7 +15,7 @@ from aib.viewer.scene import Example
 
 COUNT = 12
 PHOTOGRAPHS = "photographs"  # in a saved model's folder
-SOURCE = "SOURCE.txt"  # beside them: where they come from, and their licence
+SOURCE = "SOURCE.txt"  # beside them, a line for each: NAME.jpg: where it is from, its licence
 
 
 def find_examples(run: Run) -> list[Example]:
@@ -32,8 +32,9 @@ def find_examples(run: Run) -> list[Example]:
 def _photographs(folder: Path) -> list[Example]:
     """The images of the folder, each with its source and name."""
     files = image_files(folder)
-    source = (folder / SOURCE).read_text(encoding="utf-8").strip() if files else ""
-    return [(open_rgb(file), f"{source}: {file.stem.replace('_', ' ')}") for file in files]
+    lines = (folder / SOURCE).read_text(encoding="utf-8").splitlines() if files else []
+    sources = dict(line.split(": ", 1) for line in lines if ": " in line)
+    return [(open_rgb(f), f"{sources.get(f.name, '')}: {f.stem.replace('_', ' ')}") for f in files]
 
 
 def _example(data: ImageSet, index: int) -> Example:

@@ -101,8 +101,8 @@ def _inputs(viewer: Viewer, scenes: list[Scene]) -> tuple[Any, ...]:
     """Where a picture comes from, the picture, and what hides parts of it."""
     file = gr.File(label="Image file", show_label=False, height=120, elem_id="aib-file")
     if scenes:
-        origin = scenes[0].name.rpartition(": ")[0]
-        _markdown(f"or pick an example ({panels.escape(origin)}):")
+        origins = dict.fromkeys(scene.name.rpartition(": ")[0] for scene in scenes)
+        _markdown(f"or pick an example ({panels.escape('; '.join(origins))}):")
     thumbnails = [(thumbnail(viewer.picture(scene), scene), scene.name) for scene in scenes]
     gallery = _gallery(3, value=thumbnails, visible=bool(scenes), elem_id="aib-examples")
     picture = gr.Image(

@@ -69,8 +69,8 @@ def test_what_cannot_be_trained_is_an_error(words, message, started, capsys):
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ([], {"init": "pets_masked", "epochs": 0, "data": "folder:photos:image_size=224"}),
-        (["--epochs", "2", "--lr", "0.1"], {"epochs": 2, "lr": 0.1, "init": "pets_masked"}),
+        ([], {"init": "lite2_masked", "epochs": 20, "data": "folder:photos:image_size=224"}),
+        (["--epochs", "2", "--lr", "0.1"], {"epochs": 2, "lr": 0.1, "init": "lite2_masked"}),
         (["--freeze", "propose"], {"freeze": ("propose",), "epochs": 20}),
         (["--init", "vgg16:vgg16.pth"], {"init": "vgg16:vgg16.pth", "epochs": 20}),
         (["--evaluator"], {"init": None, "head_epochs": 0, "lr_backbone": None}),
@@ -94,7 +94,7 @@ def test_the_user_s_own_images_get_a_model(more, expected, started, tmp_path, mo
         (250, ["--freeze", "body"], {"epochs": 0, "head_epochs": 100}),
     ],
 )
-def test_a_light_model_trains_all_its_layers(
+def test_it_starts_from_the_packaged_model_in_its_form(
     images, more, expected, started, tmp_path, monkeypatch
 ):
     """In the form in which it is packaged, for a length by the number of images."""

@@ -42,9 +42,8 @@ def write_photos(folder: Path) -> None:
 
 def write_package(folder: Path) -> None:
     """The packaged model with a sixteenth of its width and random weights."""
-    options = {"head_norm": True, "pool_size": 1, "width": 0.0625}
-    model = aib.create_model("vgg_aib_masked", 37, 224, **options)
-    model.save_pretrained(folder / "pets_masked")
+    model = aib.create_model("lite2_masked", 1000, 224, width=0.0625)
+    model.save_pretrained(folder / "lite2_masked")
 
 
 def write_run(folder: Path) -> None:

@@ -31,7 +31,7 @@ def hub(tmp_path, monkeypatch):
 def run(tmp_path):
     """A run with results: an error of its own and the packaged model's study, of these weights."""
     folder = make_run(tmp_path / "runs" / "mine", root="/home/me/data")
-    packaged = packaged_models()["pets_masked"]
+    packaged = packaged_models()["lite2_masked"]
     study = read_json(packaged / "interpret.json")
     study |= {"weights_sha256": sha256(folder / "model.safetensors"), "run": str(folder)}
     write_json(folder / "interpret.json", study)

@@ -91,7 +91,7 @@ def test_the_slider_redraws_the_map_without_running_a_model(tmp_path, monkeypatc
 def test_the_packaged_model_shows_photographs_with_their_source_and_its_verdict():
     run = open_run(find_model(None), "cpu")
     examples = find_examples(run)
-    assert len(examples) == 6 and all("CC BY-SA 4.0" in name for _, name in examples)
+    assert len(examples) == 6 and all("CC BY" in name for _, name in examples)
     made = Viewer(run.model, run.label, stored_verdict(run))
     page = build_page(made, examples[:1]).get_config_file()
     parts = {part["props"].get("elem_id"): part["props"] for part in page["components"]}
