@@ -38,7 +38,7 @@ def eval_(
 
     Args:
         folder: the same as --run.
-        run: folder of a run or saved model, or hf:owner/name[@REVISION] of the Hub.
+        run: a run, a saved model, hf:owner/name[@REVISION], or a packaged model by name.
         data: data set (default: that of the run).
         split: train, val or test (default: test, or held-out images if there are none).
         root: folder of the data set's official files.

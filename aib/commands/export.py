@@ -35,9 +35,10 @@ def export_(
     from aib.runs.pretrained import find_model
     from aib.runs.run import open_run
 
-    opened = open_run(find_model(one_run(folder, run)), "cpu", backbone)
+    chosen = one_run(folder, run) or Path(find_model(None).name)
+    opened = open_run(chosen, "cpu", backbone)
     data = opened.settings.data if opened.settings else None
-    target = out or default_target(opened.output)
+    target = out or opened.output / "model.onnx"
     exported = export(opened.model, target, data=data, checksum=opened.checksum)
     checked = exported.check
     if json:
@@ -51,13 +52,6 @@ def export_(
     print(f"  one image on this CPU: {times}")
     if checked.other_level:
         print(f"  {checked.other_level} positions midway between two levels took the other one")
-
-
-def default_target(folder: Path) -> Path:
-    """In the run's folder for output; for a model of the package, the current folder."""
-    from aib.runs.pretrained import PACKAGED
-
-    return Path(f"{folder.name}.onnx") if folder.parent == PACKAGED else folder / "model.onnx"
 
 
 COMMAND = export_

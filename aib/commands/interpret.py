@@ -63,7 +63,7 @@ def interpret(
     Example: aib interpret runs/masked --evaluator runs/evaluator
 
     Args:
-        runs: folders of runs or of saved models, or hf:owner/name of the Hub.
+        runs: runs, saved models, hf:owner/name of the Hub, or packaged models by name.
         run: a run, as in other commands.
         data: data set; by default the first run's own.
         split: train, val or test; by default test, or held-out images if there are none.
@@ -106,12 +106,14 @@ def interpret(
         own_root = settings.root if settings else None
         if name and opened[0].was_trained_on(name):
             root = root or own_root
-        others: Tensor | str | None = foreign_images(foreign, root or own_root, seed)
+        others: Tensor | str | None = ""
+        if not only or "stability" in only:  # nothing else occludes
+            others = foreign_images(foreign, root or own_root, seed)
         known = modifications(foreign)
         notes: list[str] = []
         if isinstance(others, str):
             known = {n: m for n, m in known.items() if m.kind != "foreign"}
-            notes, others = [others], None
+            notes, others = [others] * bool(others), None
         plan = Plan(known, others, subset, seed, precision=precision, only=only)
         options = (batch_size, workers, seed, teacher)
         feeds = feeds_for(opened, name, split, root, images, *options, tick)

@@ -22,7 +22,6 @@ from aib.models.weights import (
 )
 from aib.report.card import CARD, PICTURE, model_card
 from aib.runs.download import readable_errors
-from aib.runs.pretrained import find_model
 from aib.runs.run import Run, open_run
 from aib.system.files import read_json, without_folders, write_json, write_text
 
@@ -54,7 +53,7 @@ def push_to_hub(
             source.save_pretrained(saved)
             run = Run(Path(saved), model_name(source), source, None)
         else:
-            run = open_run(find_model(Path(source)), "cpu", backbone)
+            run = open_run(Path(source), "cpu", backbone)
         write_upload(run, Path(upload), repo, picture=picture, license=license)
         with readable_errors(repo, branch):
             api = HfApi(token=token)

@@ -18,7 +18,7 @@ from aib.models.fold import fold_batch_norm
 from aib.models.weights import CONFIG, EVALUATION, RECORDS, WEIGHTS, read_config, weights_sha256
 from aib.runs.download import PREFIX, fetch_model, is_address, parse_address
 from aib.runs.files import measured_split, read_held_out, read_settings
-from aib.runs.pretrained import from_pretrained
+from aib.runs.pretrained import find_model, from_pretrained
 from aib.system.environment import pick_device
 from aib.system.files import sha256
 
@@ -34,6 +34,7 @@ class Run:
     model: Classifier
     settings: Settings | None  # None for a saved model that is not a run
     repo: str | None = None  # owner/name on the Hub; then `folder` is in the cache
+    packaged: bool = False  # named as a packaged model, not by its folder
 
     @property
     def source(self) -> str:
@@ -42,13 +43,16 @@ class Run:
 
     @property
     def output(self) -> Path:
-        """Folder for what commands write: its own, or one per commit for a model of the Hub."""
+        """Folder for what commands write: its own, or one in the current folder for a model of the
+        package or, per commit, of the Hub."""
+        if self.packaged:
+            return Path(self.folder.name)
         return self.folder if self.repo is None else HUB / self.repo / self.folder.name
 
     def evaluations(self) -> dict[str, Evaluation]:
-        """Evaluations of these weights by name; of the Hub's models also those made here."""
+        """Evaluations of these weights by name, for foreign models also those made here."""
         evaluations = read_evaluations(self.folder / EVALUATION)
-        if self.repo:
+        if self.output != self.folder:
             evaluations |= read_evaluations(self.output / EVALUATION)
         return {name: e for name, e in evaluations.items() if e.is_of(self.checksum)}
 
@@ -149,13 +153,15 @@ def open_runs(
     *,
     fold: bool = False,
 ) -> list[Run]:
-    """Load runs or saved models, each with a unique label; `hf:owner/name` is downloaded.
+    """Load runs, saved or packaged models, each with a unique label; `hf:owner/name` is downloaded.
 
     `backbone` names the function that makes the network of those that need one. With `fold` the
     models can only be run, which takes less time (`fold_batch_norm`).
     """
     repos = [parse_address(one)[0] if is_address(one) else None for one in folders]
-    local = [fetch_model(one, extras=RECORDS) if is_address(one) else one for one in folders]
+    local = [
+        fetch_model(one, extras=RECORDS) if is_address(one) else find_model(one) for one in folders
+    ]
     if len({folder.resolve() for folder in local}) < len(local):
         raise AibError("the same run is named twice")
     names = [Path(repo or one.resolve()).name for one, repo in zip(local, repos, strict=True)]
@@ -174,5 +180,6 @@ def open_runs(
         if fold:
             fold_batch_norm(model)
         label = names[i] if names.count(names[i]) == 1 else str(folders[i])
-        runs.append(Run(folder, label, model, settings, repos[i]))
+        packaged = not repos[i] and folder != folders[i]
+        runs.append(Run(folder, label, model, settings, repos[i], packaged))
     return runs

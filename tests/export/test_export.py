@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +10,10 @@ import torch
 
 import aib
 from aib.cli import main
-from aib.commands.export import default_target
 from aib.export import export, read_metadata
 from aib.export.one_pass import OnePass, describe, traceable
 from aib.export.onnx_file import open_onnx
 from aib.models.masked import information_bits
-from aib.runs.pretrained import find_model
 from aib.system.files import sha256
 from tests.helpers import SmallNet, filled_model, make_run
 
@@ -222,11 +219,3 @@ def test_a_file_without_metadata_is_refused(tmp_path):
     for name in ("broken.onnx", "foreign.onnx", "missing.onnx"):
         with pytest.raises(aib.AibError, match="cannot be read"):
             read_metadata(tmp_path / name)
-
-
-def test_a_packaged_model_is_written_where_the_user_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path)
-    filled_model("tiny_aib_qt").save_pretrained(tmp_path / "shapes_small")
-    for run in (None, Path("shapes_small")):
-        assert default_target(find_model(run)) == Path("shapes_small.onnx")
-    assert default_target(Path("runs/a")) == Path("runs/a/model.onnx")

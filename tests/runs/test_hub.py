@@ -185,6 +185,19 @@ def test_a_run_of_the_hub_keeps_settings_and_verdict(hub, run):
     assert stored_verdict(opened).measured.endswith(", as its repository says")
 
 
+def test_commands_write_about_a_packaged_model_into_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path / "package")
+    make_run(tmp_path / "package" / "small")
+    for words in ("eval small --data shapes:count=8", "report small", "export small"):
+        assert cli.main(words.split()) == 0
+    opened = open_run(Path("small"), "cpu")
+    assert opened.folder == tmp_path / "package" / "small" and opened.evaluations()
+    written = {"evaluation.json", "report.html", "model.onnx"}
+    assert {p.name for p in (tmp_path / "small").iterdir() if p.suffix != ".lock"} == written
+    assert not written & {path.name for path in opened.folder.iterdir()}
+
+
 def test_commands_write_beside_the_cache_and_read_what_they_wrote(hub, run, tmp_path, capsys):
     aib.push_to_hub(run, "me/mine")
     opened = open_run(Path("hf:me/mine"), "cpu")
