@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import aib
+from aib.cli import main as cli
 from aib.config.presets import get_preset
 from aib.config.settings import Settings
 from aib.runs.files import write_evaluation
@@ -125,3 +126,23 @@ def test_an_unfinished_run_and_a_damaged_file_are_errors(tmp_path):
     (tmp_path / "some.json").write_text('{"kind": "runs", "title": "", "note": "", "runs": [{}]}')
     with pytest.raises(aib.AibError, match="not a complete results file"):
         read_results(tmp_path)
+
+
+def test_what_was_measured_of_saved_models_has_a_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    aib.create_model("tiny_aib_masked", width=0.25).eval().save_pretrained("model")
+    words = ["model", "--data", "shapes:count=12", "--device", "cpu", "--json"]
+    assert cli(["eval", *words, "--deterministic"]) == 0
+    only = ["swaps", "localisation", "backgrounds", "transplant"]
+    assert cli(["interpret", *words, "--subset", "4", "--only", *only, "--out", "study"]) == 0
+    main(["measured", "model", "study", "--out", "results/ours.json", "--title", "Ours"])
+    study = json.loads(Path("study/interpret.json").read_text())
+    [stored] = json.loads(Path("model/evaluation.json").read_text()).values()
+    page = documents(tmp_path)[tmp_path / "docs/results/ours.md"]
+    assert page.startswith("# Results: Ours") and f"{stored['top1_error']:.2f} (" in page
+    mask, pixels = study["localisation"]["own"], study["backgrounds"]["other"]["value"]
+    row = f"| 4 | own map | {100 * mask['pointing']['value']:.1f} | {mask['auroc']['value']:.3f} |"
+    assert f"| shapes | `tiny_aib_masked` {row}" in page
+    assert f"| {pixels:.1f} |" in page and study["verdict"]["name"] in page
+    with pytest.raises(aib.AibError, match="neither"):
+        main(["measured", "results", "--out", "results/none.json"])

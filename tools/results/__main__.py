@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 
 from aib.errors import AibError
 from aib.system.files import read_json, write_text
-from tools.results.collect import collect as collect_runs
+from tools.results.collect import collect as collect_runs, collect_measured
 from tools.results.pages import documents
 from tools.results.store import write_runs
 
@@ -49,6 +49,24 @@ def collect(
     print(f"{out}: {len(content['runs'])} runs")
 
 
+def measured(
+    folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="FOLDER...")],
+    /,
+    out: Path,
+    title: str = "",
+    note: str = "",
+) -> None:
+    """Write what was measured of models on other data than their own into one JSON file.
+
+    Args:
+        folders: folders that `aib eval` or `aib interpret` wrote into.
+        out: the file to write.
+        title: what these models are together.
+        note: what a reader of the numbers should know.
+    """
+    write_runs(out, collect_measured(folders, title, note))
+
+
 def docs(folder: Annotated[Positional[Path], arg(metavar="FOLDER")] = Path(), /) -> None:
     """Write docs/results/ and the tables of the other pages, all from results/*.json.
 
@@ -66,7 +84,7 @@ def docs(folder: Annotated[Positional[Path], arg(metavar="FOLDER")] = Path(), /)
 def main(argv: list[str]) -> None:
     """Entry point of `python -m tools.results`."""
     tyro.extras.subcommand_cli_from_dict(
-        {"collect": collect, "docs": docs},
+        {"collect": collect, "measured": measured, "docs": docs},
         args=argv,
         prog="python -m tools.results",
         description="Store the results of runs, and write the tables of the docs.",

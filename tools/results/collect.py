@@ -60,6 +60,24 @@ def summarise(run: Path) -> dict[str, Any]:
     }
 
 
+def collect_measured(folders: Sequence[Path], title: str, note: str = "") -> dict[str, Any]:
+    """Return what was measured of models that these folders hold, or studies of whom they hold."""
+    evaluations, studies = [], []
+    for folder in folders:
+        study, found = read_json(folder / RESULT), read_json(folder / EVALUATION) or {}
+        if not (study or found):
+            raise AibError(f"{folder} has neither {RESULT} nor {EVALUATION}")
+        if study:
+            more = {name: study[name] for name in ("model", "backgrounds", "weights_sha256")}
+            about = {"seed": study["seed"], "environment": portable(study["environment"])}
+            studies.append(more | summarise_study(study) | about)
+        for one in found.values():
+            model = read_config(folder / CONFIG)["model"]["name"]
+            evaluations.append({"model": model, **stored_evaluation(one)})
+    about = {"kind": "measured", "title": title, "note": note}
+    return about | {"evaluations": evaluations, "studies": studies}
+
+
 def reported(run: Path, settings: Settings, evaluations: Mapping[str, Any]) -> str:
     """Return the name of the run's own evaluation: on its test images or on held-out ones."""
     name = settings.own_evaluation(evaluations)

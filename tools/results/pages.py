@@ -13,6 +13,7 @@ from aib.data.specs import SPECS
 from aib.figures.table import Table
 from tools.results import tables
 from tools.results.maps import boxes
+from tools.results.measured import measured
 from tools.results.store import Results, RunsFile, StoredRun, by_recipe, data_set, read_results
 from tools.results.tables import HELD_OUT, OF_ALL, OF_RUNS, OWN_TEST_IMAGES, title
 
@@ -80,6 +81,11 @@ def pages(results: Results) -> dict[str, str]:
         runs = [run for run in results.runs if data_set(run.data) == name]
         models = ", ".join(f"`{model}`" for model in dict.fromkeys(run.model for run in runs))
         index += f"| [{title(name)}]({name}.md) | {len(runs)} | {models} |\n"
+    for name, content in results.others.items():
+        if content["kind"] == "measured":
+            sections = [line for table in measured(content) for line in section(table)]
+            made[f"{name}.md"] = page(content["title"], [*sections, f"\n{content['note']}"])
+            index += f"| [{content['title']}]({name}.md) | | |\n"
     if results.benchmarks:
         made["speed.md"] = page(
             "Speed", [*section(tables.speed(results)), *section(tables.latency(results))]

@@ -127,13 +127,19 @@ def read_runs(path: Path, content: Mapping[str, Any]) -> RunsFile:
 
 def write_runs(path: Path, content: Mapping[str, Any]) -> None:
     """Write a file of runs, one line per field of a run: short, and readable in a diff."""
-    head = [f" {json.dumps(k)}: {json.dumps(v)}," for k, v in content.items() if k != "runs"]
-    runs = [
-        "  {\n" + ",\n".join(f"   {json.dumps(k)}: {_compact(v)}" for k, v in run.items()) + "\n  }"
-        for run in content["runs"]
-    ]
-    lines = ["{", *head, ' "runs": [', ",\n".join(runs), " ]", "}", ""]
-    write_text(path, "\n".join(lines))
+    parts = [f" {json.dumps(k)}: {_listed(v)}" for k, v in content.items()]
+    write_text(path, "{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def _listed(value: Any) -> str:
+    """A list of objects has a line per field."""
+    if not isinstance(value, list):
+        return json.dumps(value)
+    objects = (
+        "  {\n" + ",\n".join(f"   {json.dumps(k)}: {_compact(v)}" for k, v in one.items()) + "\n  }"
+        for one in value
+    )
+    return "[\n" + ",\n".join(objects) + "\n ]"
 
 
 def _compact(value: Any) -> str:
