@@ -155,7 +155,7 @@ def open_evaluator(
     from aib.models.baselines.evaluator import Evaluator, check_evaluator
     from aib.runs.run import open_run
 
-    judge = open_run(folder, device, backbone)
+    judge = open_run(folder, device, backbone, fold=True)
     for run in opened:
         check_evaluator(judge.model, run.model, judge.label)
     if split == "val":

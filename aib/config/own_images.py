@@ -10,8 +10,9 @@ from aib.config.settings import Settings
 OWN = Settings(
     head_epochs=100,
     epochs=0,
-    batch_size=32,
-    accumulate=8,  # 1.4 GB with lite2_masked; with 4 parts 2.4 GB in the same time
+    batch_size=30,
+    accumulate=10,  # parts of 3 photographs; larger ones take more memory and hardly less time
+    workers=0,  # each takes 0.25 GB, and is only needed to embed and to evaluate
     optimizer="adamw",
     lr=1e-3,
     lr_backbone=1e-4,

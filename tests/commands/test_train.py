@@ -88,7 +88,7 @@ def test_the_user_s_own_images_get_a_model(more, expected, started, tmp_path, mo
 @pytest.mark.parametrize(
     ("images", "more", "expected"),
     [
-        (250, [], {"epochs": 5, "batch_size": 32, "accumulate": 8, "area": 0.6, "width": 0.1}),
+        (250, [], {"epochs": 5, "batch_size": 30, "accumulate": 10, "area": 0.6, "width": 0.1}),
         (60, [], {"epochs": 20, "batch_size": 4, "accumulate": 1}),
         (4000, [], {"epochs": 2, "lr": 1e-3, "lr_backbone": 1e-4, "freeze_norm": True}),
         (250, ["--freeze", "body"], {"epochs": 0, "head_epochs": 100}),
