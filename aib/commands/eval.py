@@ -119,7 +119,7 @@ def print_evaluation(e: "Evaluation") -> None:
         print(f"  warning: {e.warning}")
     samples = describe_samples(e.samples)
     samples += "" if e.samples == "deterministic" else f", averaged over {e.averaged}"
-    print(f"  {samples}; {e.images_per_second:,.0f} images/s")
+    print(f"  {samples}; {e.images_per_second:,.0f} images/s; in brackets 95% intervals")
 
 
 COMMAND = eval_

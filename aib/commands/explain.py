@@ -85,8 +85,8 @@ def explain(
     bar = progress_bar(len(files)) if len(files) > 1 else nullcontext(silent)
 
     def write(path: Path, name: str, found: Any) -> dict[str, Any]:
-        about = f"{opened.name} · {opened.label} · {describe_samples(found.samples)}"
-        about += f" · {found.scope}" + (f"\n{verdict.line}" if verdict else "")
+        facts = (opened.name, opened.label, describe_samples(found.samples), found.scope)
+        about = " · ".join(dict.fromkeys(facts)) + (f"\n{verdict.line}" if verdict else "")
         [picture] = found.save(folder, [name], subtitle=about, overwrite=overwrite)
         if not json:
             classes = ", ".join(f"{name} {100 * p:.1f}%" for name, p in found.top(0, TOP))

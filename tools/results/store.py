@@ -166,6 +166,8 @@ def recipe(run: StoredRun, compared: Sequence[StoredRun]) -> str:
         for name, value in run.recipe.items()
         if name in shown
     ]
+    if run.data.startswith("folder:"):
+        words.insert(0, run.data.split(":")[1])
     return ", ".join(words).replace("_", " ")
 
 
