@@ -41,7 +41,7 @@ WAYS = [  # the first that matches counts
     Way("(pip install|srun|torchrun|aib train .*--devices|aib eval runs/own) ", NOT_HERE),
     Way("aib sweep .*--seeds 3", NOT_HERE),  # 42 runs
     Way("aib train --list"),
-    Way("aib train --teacher lite2:", NOT_HERE),  # a full network
+    Way("aib train --teacher (lite2|timm):", NOT_HERE),  # a full network
     Way("aib train --teacher ", SMALL),
     Way("aib train --(model timm:|backbone) ?", SMALL, slow=True),
     Way("aib train shapes_tiny --evaluator", TINY, slow=True),

@@ -83,7 +83,9 @@ def _transplants(study: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _located(study: Mapping[str, Any]) -> list[dict[str, str]]:
-    """A row per kind of map but the random one."""
+    """A row per kind of map but the random one. The other control stands beside own maps only."""
+    located = study.get("located", {})
+    left_out = {"random"} if "own" in located else {"random", "centre"}
     return [
         {
             "images": f"{study['subset']:,}",
@@ -93,8 +95,8 @@ def _located(study: Mapping[str, Any]) -> list[dict[str, str]]:
                 for column, digits, key, times in LOCATED + SALIENCY
             },
         }
-        for kind, found in study.get("located", {}).items()
-        if kind != "random"
+        for kind, found in located.items()
+        if kind not in left_out
     ]
 
 
