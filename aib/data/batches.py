@@ -21,7 +21,7 @@ from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
 
 BATCH = 256  # images at once; fewer of large images on a CPU:
-CPU_PIXELS = 2**20  # at once, over the attention samples, which bounds the memory
+CPU_PIXELS = 2**19  # at once, over the attention samples, which bounds the memory
 DEVICE_SHARE = 0.25  # of a GPU's free memory that images may take
 
 

@@ -285,7 +285,7 @@ def test_nearly_closed_masks_are_counted_and_warned_of():
 
 
 @pytest.mark.parametrize(
-    ("size", "samples", "batch"), [(32, 4, 256), (112, 4, 20), (224, 4, 5), (224, 1, 20)]
+    ("size", "samples", "batch"), [(32, 4, 128), (112, 4, 10), (224, 4, 2), (224, 1, 10)]
 )
 def test_a_cpu_evaluates_few_large_images_at_once(size, samples, batch):
     assert default_batch(torch.device("cpu"), size, samples) == batch
