@@ -101,10 +101,12 @@ def _inputs(viewer: Viewer, scenes: list[Scene]) -> tuple[Any, ...]:
     """Where a picture comes from, the picture, and what hides parts of it."""
     file = gr.File(label="Image file", show_label=False, height=120, elem_id="aib-file")
     if scenes:
-        origins = dict.fromkeys(scene.name.rpartition(": ")[0] for scene in scenes)
-        _markdown(f"or pick an example ({panels.escape('; '.join(origins))}):")
+        _markdown("or pick an example:")
     thumbnails = [(thumbnail(viewer.picture(scene), scene), scene.name) for scene in scenes]
     gallery = _gallery(3, value=thumbnails, visible=bool(scenes), elem_id="aib-examples")
+    if origins := list(dict.fromkeys(scene.name.rpartition(": ")[0] for scene in scenes)):
+        with gr.Accordion("Sources of the examples", open=False):
+            _markdown("\n".join(f"- {panels.escape(origin)}" for origin in origins))
     picture = gr.Image(
         format="png",
         interactive=False,

@@ -23,9 +23,8 @@ def details(explanation: Explanation) -> str:
     lines.append(explanation.scope.capitalize())
     if explanation.kl_bits is not None:
         lines.append(f"KL of the latent {float(explanation.kl_bits):.1f} bits")
-    if explanation.mask is not None and explanation.bits is not None:
-        area, bits = float(explanation.mask.mean()), float(explanation.bits.sum())
-        lines.append(f"The mask opens {area:.0%} of the image and lets {bits:,.0f} bits through")
+    if explanation.mask is not None:
+        lines.append(f"The mask opens {float(explanation.mask.mean()):.0%} of the image")
     if explanation.method != "own":
         instead = "no map" if explanation.method is None else "the map of Grad-CAM"
         lines.append(f"The model has no attention: {instead}")

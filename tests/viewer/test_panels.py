@@ -43,7 +43,7 @@ def test_the_details_say_how_certain_the_decision_is():
     assert "**Unsure: it may show none of the classes**" in panels.details(explanation())
 
 
-def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
+def test_a_masked_model_shows_the_mask_and_what_was_seen():
     mask = torch.linspace(0, 0.5, 32).expand(1, 32, 32)
     seen, sigma = torch.zeros(1, 3, 32, 32), torch.ones(1, 8, 8)
     found = explanation(mask=mask, seen=seen, bits=24 * mask, sigma=sigma)
@@ -54,7 +54,7 @@ def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
         "levels, 3 of 20 used",
         "uncertainty σ",
     ]
-    assert "opens 25% of the image and lets 6,144 bits through" in panels.details(found)
+    assert "opens 25% of the image" in panels.details(found)
 
 
 def test_what_the_blocks_change():
