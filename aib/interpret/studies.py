@@ -40,7 +40,6 @@ MEASURES: tuple[type[Measure], ...] = (
     SwapMeasure, TransplantMeasure, StabilityMeasure, LocalisationMeasure, BackgroundMeasure,
     FaithfulnessMeasure, EvaluatorMeasure, MaskMeasure, RandomisationMeasure, Images,
 )  # fmt: skip
-BY_NAME = {m.__module__.rpartition(".")[2]: m for m in MEASURES}  # the names of their files
 ALL = modifications()
 
 
@@ -58,16 +57,21 @@ class Plan:
     evaluator: Evaluator | None = None  # judges the maps
     evaluator_name: str = "evaluator"
     precision: Precision = "fp32"  # of forward passes
-    only: tuple[str, ...] = ()  # leaves out all measures but these of `BY_NAME`
+    only: tuple[str, ...] = ()  # leaves out all measures but these, by the names of their files
 
     def __post_init__(self) -> None:
-        if unknown := set(self.only) - BY_NAME.keys():
-            raise AibError(f"no measure is named {min(unknown)!r}: choose of {', '.join(BY_NAME)}")
+        names = [_name(m) for m in MEASURES]
+        if unknown := set(self.only) - set(names):
+            raise AibError(f"no measure is named {min(unknown)!r}: choose of {', '.join(names)}")
         if self.subset < 2:
             raise AibError(f"the subset needs at least 2 images, not {self.subset}")
         if self.foreign is None and self.modifications is ALL:
             own = {n: m for n, m in ALL.items() if m.kind != "foreign"}
             object.__setattr__(self, "modifications", own)
+
+
+def _name(measure: type[Measure]) -> str:
+    return measure.__module__.rpartition(".")[2]
 
 
 def study(
@@ -96,7 +100,7 @@ def study(
         tick("preparing", 0)
         context, layer, remarks = _context(model, feed, few, plan, maps, expensive)
     found: dict[str, Any] = {"gradcam_layer": layer, "notes": tuple(remarks)}
-    chosen = [m for name, m in BY_NAME.items() if name in (plan.only or BY_NAME) or m is Images]
+    chosen = [m for m in MEASURES if not plan.only or _name(m) in plan.only or m is Images]
     kinds = [
         m for m in chosen if m.needs <= context.has and (expensive or (m.quick and not m.subset))
     ]

@@ -64,11 +64,10 @@ def _rows(results: dict[str, Evaluation]) -> list[list[str]]:
     agree = any(e.agreement is not None for e in results.values())
     shown = ("top1_error", *(("agreement",) if agree else ()), "calibration_error")
     headings = [METRICS[metric].heading for metric in shown]
-    rows = [
-        [name, f"{e.images:,}", *map(metric_texts(e).get, headings), e.samples]
-        for name, e in results.items()
-    ]
-    return [["data", "images", *headings, "samples"], *rows] if rows else []
+    rows = [["data", "images", *headings, "samples"]]
+    for name, e in results.items():
+        rows.append([name, f"{e.images:,}", *(metric_texts(e)[h] for h in headings), e.samples])
+    return rows if results else []
 
 
 def plain(text: str) -> str:

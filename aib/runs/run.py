@@ -159,9 +159,7 @@ def open_runs(
     models can only be run, which takes less time (`fold_batch_norm`).
     """
     repos = [parse_address(one)[0] if is_address(one) else None for one in folders]
-    local = [
-        fetch_model(one, extras=RECORDS) if is_address(one) else find_model(one) for one in folders
-    ]
+    local = [fetch_model(f, extras=RECORDS) if is_address(f) else find_model(f) for f in folders]
     if len({folder.resolve() for folder in local}) < len(local):
         raise AibError("the same run is named twice")
     names = [Path(repo or one.resolve()).name for one, repo in zip(local, repos, strict=True)]

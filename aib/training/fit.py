@@ -146,10 +146,9 @@ def missed_area(model: Classifier, s: Settings, area: float | None) -> str | Non
     budget = float(model.recipe.get("area", 1.0))
     if budget == 1 or abs(area - budget) <= AREA_MARGIN:
         return None
-    advice = "train longer, or raise lambda_area"
-    if area < budget:
-        advice = "if the error is too high, lower lambda_area"
-    return f"the masks keep {area:.0%} of the pixels and their budget is {budget:.0%}: {advice}"
+    way = "train longer, or raise" if area > budget else "if the error is too high, lower"
+    found = f"the masks keep {area:.0%} of the pixels and their budget is {budget:.0%}"
+    return f"{found}: {way} lambda_area"
 
 
 def images_of(
