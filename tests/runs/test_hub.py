@@ -36,7 +36,7 @@ def run(tmp_path):
     study = read_json(packaged / "interpret.json") | of_these | {"run": str(folder)}
     write_json(folder / "interpret.json", study)
     evaluation = next(iter(read_json(packaged / "evaluation.json").values()))
-    evaluation |= {"top1_error": 12.5} | of_these
+    evaluation |= {"top1_error": 12.5, "split": "test", "classes": "own"} | of_these
     write_json(folder / "evaluation.json", {"shapes test": evaluation})
     (folder / "figures").mkdir()
     photo().save(folder / "figures" / "modified.png")
