@@ -35,8 +35,7 @@ def export_(
     from aib.runs.pretrained import find_model
     from aib.runs.run import open_run
 
-    chosen = one_run(folder, run) or Path(find_model(None).name)
-    opened = open_run(chosen, "cpu", backbone)
+    opened = open_run(find_model(one_run(folder, run)), "cpu", backbone)
     data = opened.settings.data if opened.settings else None
     target = out or opened.output / "model.onnx"
     exported = export(opened.model, target, data=data, checksum=opened.checksum)

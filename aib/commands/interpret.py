@@ -106,14 +106,17 @@ def interpret(
         own_root = settings.root if settings else None
         if name and opened[0].was_trained_on(name):
             root = root or own_root
-        others: Tensor | str | None = ""
-        if not only or "stability" in only:  # nothing else occludes
-            others = foreign_images(foreign, root or own_root, seed)
-        known = modifications(foreign)
+        others: Tensor | None = None
         notes: list[str] = []
-        if isinstance(others, str):
+        if not only or "stability" in only:  # nothing else occludes
+            found = foreign_images(foreign, root or own_root, seed)
+            if isinstance(found, str):
+                notes.append(found)
+            else:
+                others = found
+        known = modifications(foreign)
+        if others is None:
             known = {n: m for n, m in known.items() if m.kind != "foreign"}
-            notes, others = [others] * bool(others), None
         plan = Plan(known, others, subset, seed, precision=precision, only=only)
         options = (batch_size, workers, seed, teacher)
         feeds = feeds_for(opened, name, split, root, images, *options, tick)

@@ -18,7 +18,7 @@ from aib.models.fold import fold_batch_norm
 from aib.models.weights import CONFIG, EVALUATION, RECORDS, WEIGHTS, read_config, weights_sha256
 from aib.runs.download import PREFIX, fetch_model, is_address, parse_address
 from aib.runs.files import measured_split, read_held_out, read_settings
-from aib.runs.pretrained import find_model, from_pretrained
+from aib.runs.pretrained import find_model, from_pretrained, packaged_models
 from aib.system.environment import pick_device
 from aib.system.files import sha256
 
@@ -34,7 +34,6 @@ class Run:
     model: Classifier
     settings: Settings | None  # None for a saved model that is not a run
     repo: str | None = None  # owner/name on the Hub; then `folder` is in the cache
-    packaged: bool = False  # named as a packaged model, not by its folder
 
     @property
     def source(self) -> str:
@@ -45,7 +44,7 @@ class Run:
     def output(self) -> Path:
         """Folder for what commands write: its own, or one in the current folder for a model of the
         package or, per commit, of the Hub."""
-        if self.packaged:
+        if self.folder in packaged_models().values():
             return Path(self.folder.name)
         return self.folder if self.repo is None else HUB / self.repo / self.folder.name
 
@@ -178,6 +177,5 @@ def open_runs(
         if fold:
             fold_batch_norm(model)
         label = names[i] if names.count(names[i]) == 1 else str(folders[i])
-        packaged = not repos[i] and folder != folders[i]
-        runs.append(Run(folder, label, model, settings, repos[i], packaged))
+        runs.append(Run(folder, label, model, settings, repos[i]))
     return runs

@@ -104,7 +104,7 @@ def _inputs(viewer: Viewer, scenes: list[Scene]) -> tuple[Any, ...]:
         _markdown("or pick an example:")
     thumbnails = [(thumbnail(viewer.picture(scene), scene), scene.name) for scene in scenes]
     gallery = _gallery(3, value=thumbnails, visible=bool(scenes), elem_id="aib-examples")
-    if origins := list(dict.fromkeys(scene.name.rpartition(": ")[0] for scene in scenes)):
+    if origins := dict.fromkeys(scene.name.rpartition(": ")[0] for scene in scenes):
         with gr.Accordion("Sources of the examples", open=False):
             _markdown("\n".join(f"- {panels.escape(origin)}" for origin in origins))
     picture = gr.Image(

@@ -191,7 +191,9 @@ def test_commands_write_about_a_packaged_model_into_the_current_folder(tmp_path,
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path / "package")
     make_run(tmp_path / "package" / "small")
-    for words in ("eval small --data shapes:count=8", "report small", "export small"):
+    make_run(tmp_path / "runs" / "small")  # another model of this name
+    assert open_run(Path("runs/small"), "cpu").output == Path("runs/small")
+    for words in ("eval small --data shapes:count=8", "report small", "export"):
         assert cli.main(words.split()) == 0
     opened = open_run(Path("small"), "cpu")
     assert opened.folder == tmp_path / "package" / "small" and opened.evaluations()
