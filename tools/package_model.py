@@ -1,7 +1,9 @@
 """Turn a run into a model of the package: `python -m tools.package_model RUN NAME`.
 
-The weights are stored in half precision. Sources and licences belong into `--note`. Then measure
-what is packaged, and write the card, which lists all of it:
+With `--mix` the classifier's weights first move back towards its teacher's, as far as agrees best
+with it on photographs that nothing was trained on; the probability is calibrated there. The weights
+are stored in half precision. Sources and licences belong into `--note`. Then measure what is
+packaged, and write the card, which lists all of it:
 
     aib eval aib/pretrained_models/NAME --data DATA ...
     aib interpret aib/pretrained_models/NAME --data DATA ...
@@ -11,29 +13,49 @@ what is packaged, and write the card, which lists all of it:
 import argparse
 import shutil
 import sys
+from collections.abc import Sequence
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from aib.config.presets import PRESETS
 from aib.config.settings import Settings
+from aib.data import load
 from aib.data.specs import SPECS, imagenet_classes
 from aib.errors import AibError
+from aib.evaluation.calibration import fit_calibration
+from aib.evaluation.error import evaluate
 from aib.interpret.stored import RESULT
+from aib.models.classifier import Classifier
 from aib.models.weights import CONFIG, EVALUATION, WEIGHTS, read_config
 from aib.report.card import CARD, code, model_card, plain
 from aib.runs.pretrained import PACKAGED
 from aib.runs.run import open_run
 from aib.system.files import quoted, read_json, without_folders, write_json, write_text, write_whole
+from aib.training.train import load_teacher
 from tools.results.collect import portable
 
+SHARES = (0.0, 0.15, 0.3, 0.45, 0.6)  # of the teacher's weights, to choose from
 
-def package(run: Path, target: Path, license: str = "mit", notes: tuple[str, ...] = ()) -> None:
+
+def package(
+    run: Path,
+    target: Path,
+    license: str = "mit",
+    notes: tuple[str, ...] = (),
+    mixed: Sequence[str] = (),
+) -> None:
     """Write weights, config and model card of a finished run into `target`."""
     opened = open_run(run)
+    if mixed:
+        notes += (mix(opened.model, *mixed),)
     settings = opened.settings
     if settings is None:
         raise AibError(f"{run} is a saved model, not a run: it has no recipe for the card")
@@ -48,13 +70,43 @@ def package(run: Path, target: Path, license: str = "mit", notes: tuple[str, ...
         trained["wordnet"] = list(wordnet)  # of each class, in the order of the indices
     with TemporaryDirectory() as scratch:
         halved = Path(scratch)
-        halve(run / WEIGHTS, halved / WEIGHTS)
+        opened.model.save_pretrained(halved)
+        halve(halved / WEIGHTS, halved / WEIGHTS)
         write_json(halved / CONFIG, opened.model.config() | {"trained": trained}, indent=1)
-        for path in sorted(halved.iterdir()):
-            write_whole(target / path.name, partial(shutil.copyfile, path))
+        for name in (WEIGHTS, CONFIG):
+            write_whole(target / name, partial(shutil.copyfile, halved / name))
     for name in (EVALUATION, RESULT):  # of other weights
         (target / name).unlink(missing_ok=True)
     write_card(target)
+
+
+def mix(model: Classifier, teacher: str, photographs: str) -> str:
+    """Give the classifier a share of its teacher's weights, calibrate it, and say what was done.
+
+    What it learnt from few photographs it paid for by forgetting others; the mean of the weights
+    before and after keeps most of both. The share is the one with the least KL from the teacher.
+    """
+    guide = load_teacher(teacher).to(next(model.parameters()).device)
+    images, likely = guide.label(guide.relabel(load(f"folder:{photographs}:labels=no", holdout=0)))
+    own = deepcopy(model.state_dict())
+    guide.start(model)
+    first = deepcopy(model.state_dict())
+    moved = [n for n in own if n.startswith(("body.", "head.")) and own[n].is_floating_point()]
+
+    def logits(share: float) -> Tensor:
+        model.load_state_dict(own | {n: own[n].lerp(first[n], share) for n in moved})
+        found: list[tuple[Tensor, Tensor]] = []
+        evaluate(model, images, deterministic=True, logits=found)
+        return torch.cat([values for values, _ in found]).cpu()
+
+    costs = {s: F.kl_div(logits(s).log_softmax(-1), likely, reduction="batchmean") for s in SHARES}
+    share = min(costs, key=costs.__getitem__)
+    model.calibration = fit_calibration(logits(share), likely)
+    listed = ", ".join(f"{cost:.3f} at {share:.0%}" for share, cost in costs.items())
+    return (
+        f"The classifier's weights are {1 - share:.0%} those learnt and {share:.0%} the teacher's: "
+        f"KL from the teacher on {len(images):,} other photographs, nats: {listed}."
+    )
 
 
 def write_card(folder: Path) -> None:
@@ -128,6 +180,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("name", help="the model's name in the package, or a folder elsewhere")
     parser.add_argument("--license", default="mit", help="of the weights")
     parser.add_argument("--note", action="append", default=[], help="a line of the card")
+    parser.add_argument("--mix", nargs=2, default=(), metavar=("TEACHER", "PHOTOGRAPHS"))
     parser.add_argument("--card", action="store_true", help="only write the card of NAME again")
     options = parser.parse_args(argv)
     target = Path(options.name) if "/" in options.name else PACKAGED / options.name
@@ -137,7 +190,7 @@ def main(argv: list[str] | None = None) -> None:
         elif options.run is None:
             parser.error("name a run, or --card")
         else:
-            package(options.run, target, options.license, tuple(options.note))
+            package(options.run, target, options.license, tuple(options.note), options.mix)
     except AibError as error:
         sys.exit(f"tools.package_model: {error}")
     print((target / CARD).read_text())

@@ -72,8 +72,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--without", type=Path, nargs="*", default=[], help="folders to test on")
     parser.add_argument("--side", type=int, default=SIDE, help="of the copies, in pixels")
     options = parser.parse_args(argv)
-    pairs = [source.partition("=") for source in options.sources]
-    sources = {name: Path(folder) for name, _, folder in pairs}
+    sources = {name: Path(to) for name, _, to in (s.partition("=") for s in options.sources)}
     for name, count in collect(options.out, sources, options.without, options.side).items():
         print(f"{name}: {count['written']:,} of {count['images']:,} images")
 

@@ -17,10 +17,12 @@ from aib.cli import main
 from aib.config.options import ModelOptions
 from aib.config.presets import PRESETS
 from aib.config.settings import Settings
+from aib.data import Batches
 from aib.data.specs import class_names
 from aib.runs.pretrained import packaged_models
 from aib.training.train import train
 from tests.data import official
+from tools import package_model
 from tools.package_model import CARD, card, main as package_main, package
 
 
@@ -74,7 +76,7 @@ def test_the_card_states_what_was_measured_with_the_packaged_weights(packaged, t
     assert not (small / "evaluation.json").exists() and not (small / "interpret.json").exists()
 
 
-def test_a_student_of_imagenet_s_classes_is_packaged_with_their_numbers(tmp_path):
+def test_a_student_of_imagenet_s_classes_is_packaged_with_their_numbers(tmp_path, monkeypatch):
     """It is measured on images without labels, or in folders named by class indices."""
     plain = aib.create_model("lite0", 1000, 224, width=0.1)
     plain.preprocessing = replace(plain.preprocessing, class_names=class_names(1000))
@@ -106,6 +108,34 @@ def test_a_student_of_imagenet_s_classes_is_packaged_with_their_numbers(tmp_path
     unlabelled, labelled = json.loads((small / "evaluation.json").read_text()).values()
     assert unlabelled["agreement"] == pytest.approx(100 - unlabelled["top1_error"])
     assert labelled["images"] == 4 and labelled["classes"] == "matched"
+
+    monkeypatch.setattr(package_model, "SHARES", (0.0, 0.3))
+    package(tmp_path / "run", small, mixed=(str(tmp_path / "teacher"), str(photos)))
+    text = json.loads((small / "config.json").read_text())["trained"]["notes"][-1]
+    costs = [float(cost) for cost in re.findall(r"([\d.]+) at ", text)]
+    share = (0.0, 0.3)[costs.index(min(costs))]
+    assert f" {share:.0%} the teacher's" in text
+    own, first, mixed = (
+        load_file(tmp_path / name / "model.safetensors") for name in ("run", "teacher", "small")
+    )
+    for name, value in mixed.items():
+        before = own[name]
+        if name.startswith(("body.0.", "head.")) and before.is_floating_point():
+            start = first[name.replace("body.0.", "stem.")]
+            before = (1 - share) * before + share * start
+        torch.testing.assert_close(value.float(), before.float(), atol=1e-4, rtol=1e-3)
+
+    images = aib.data.load(f"folder:{photos}:labels=no", holdout=0)
+    logits = []
+    for folder in (small, tmp_path / "teacher"):  # each at its own size
+        model = aib.from_pretrained(folder).eval()
+        batches = Batches(images.prepared_for(model.preprocessing), 8, train=False)
+        with torch.inference_mode():
+            out = model(next(iter(batches.epoch(0)))[0], deterministic=True)
+        logits.append(out.logits.reshape(8, 1000).double())
+    found, wanted = (values.softmax(-1) for values in logits)
+    cost = (wanted * (wanted / found).log()).sum(-1).mean().item()
+    assert cost == pytest.approx(min(costs), abs=2e-3)  # the weights are rounded
 
 
 NAMES = ["<script>alert(1)</script>", "*a* [b](http://example.org)", "a\n# b", "a: [b]\n---", "`|`"]

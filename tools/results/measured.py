@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from aib.evaluation.error import Evaluation, metric_texts
 from aib.figures.table import Table, number, table_of, without_empty_columns
 from tools.results.maps import LOCATED, MAP_KINDS, MAPS, find, means
 
@@ -45,17 +46,10 @@ def _of(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _errors(evaluations: list[Mapping[str, Any]]) -> Table:
-    rows = [
-        {
-            **_of(e),
-            "images": f"{e['images']:,}",
-            "error %": "{:.2f} ({:.2f} to {:.2f})".format(e["top1_error"], *e["top1_interval"]),
-            "top-5 %": number(e["top5_error"], 1),
-            "agreement with the teacher %": number(e["agreement"], 1),
-            "calibration %": number(e["calibration_error"], 1),
-        }
-        for e in evaluations
-    ]
+    rows = []
+    for e in evaluations:
+        found = Evaluation(**{name: value for name, value in e.items() if name != "model"})
+        rows.append(_of(e) | {"images": f"{found.images:,}"} | metric_texts(found))
     return table_of("Error", rows)
 
 
