@@ -11,7 +11,6 @@ packaged, and write the card, which lists all of it:
 """
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
 from copy import deepcopy
@@ -54,11 +53,11 @@ def package(
 ) -> None:
     """Write weights, config and model card of a finished run into `target`."""
     opened = open_run(run)
-    if mixed:
-        notes += (mix(opened.model, *mixed),)
     settings = opened.settings
     if settings is None:
         raise AibError(f"{run} is a saved model, not a run: it has no recipe for the card")
+    if mixed:
+        notes += (mix(opened.model, *mixed),)
     trained = {
         "recipe": without_folders(settings.recipe()),
         "license": license,
@@ -69,12 +68,9 @@ def package(
     if names == tuple(wordnet.values()):
         trained["wordnet"] = list(wordnet)  # of each class, in the order of the indices
     with TemporaryDirectory() as scratch:
-        halved = Path(scratch)
-        opened.model.save_pretrained(halved)
-        halve(halved / WEIGHTS, halved / WEIGHTS)
-        write_json(halved / CONFIG, opened.model.config() | {"trained": trained}, indent=1)
-        for name in (WEIGHTS, CONFIG):
-            write_whole(target / name, partial(shutil.copyfile, halved / name))
+        opened.model.save_pretrained(scratch)
+        write_whole(target / WEIGHTS, partial(halve, Path(scratch) / WEIGHTS))
+    write_json(target / CONFIG, opened.model.config() | {"trained": trained}, indent=1)
     for name in (EVALUATION, RESULT):  # of other weights
         (target / name).unlink(missing_ok=True)
     write_card(target)
@@ -93,15 +89,20 @@ def mix(model: Classifier, teacher: str, photographs: str) -> str:
     first = deepcopy(model.state_dict())
     moved = [n for n in own if n.startswith(("body.", "head.")) and own[n].is_floating_point()]
 
-    def logits(share: float) -> Tensor:
+    def set_share(share: float) -> None:
         model.load_state_dict(own | {n: own[n].lerp(first[n], share) for n in moved})
+
+    def logits(share: float) -> Tensor:
+        set_share(share)
         found: list[tuple[Tensor, Tensor]] = []
         evaluate(model, images, deterministic=True, logits=found)
         return torch.cat([values for values, _ in found]).cpu()
 
-    costs = {s: F.kl_div(logits(s).log_softmax(-1), likely, reduction="batchmean") for s in SHARES}
+    tried = {share: logits(share) for share in SHARES}
+    costs = {s: F.kl_div(tried[s].log_softmax(-1), likely, reduction="batchmean") for s in SHARES}
     share = min(costs, key=costs.__getitem__)
-    model.calibration = fit_calibration(logits(share), likely)
+    set_share(share)
+    model.calibration = fit_calibration(tried[share], likely)
     listed = ", ".join(f"{cost:.3f} at {share:.0%}" for share, cost in costs.items())
     return (
         f"The classifier's weights are {1 - share:.0%} those learnt and {share:.0%} the teacher's: "

@@ -148,4 +148,5 @@ def centre_square(width: int, height: int) -> tuple[float, float, float, float]:
 
 def to_tensor(image: Image.Image) -> Tensor:
     """An RGB image as uint8 [3,H,W]."""
-    return torch.from_numpy(np.array(image, dtype=np.uint8)).permute(2, 0, 1).contiguous()
+    # NumPy copies: torch would start threads of its own in each of those that decode.
+    return torch.from_numpy(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1).copy())

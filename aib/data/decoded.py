@@ -3,12 +3,12 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
 from aib.config.validation import Cache
+from aib.data.decode import to_tensor
 from aib.data.imageset import ImageSet, check_memory
 from aib.system.environment import machine_memory
 from aib.system.progress import progress_bar
@@ -36,12 +36,11 @@ def decode_once(data: ImageSet, cache: Cache, processes: int) -> tuple[Tensor, T
         return None
     check_memory(len(data) * processes, side)
     images = torch.empty((len(data), 3, side, side), dtype=torch.uint8)
-    squares = images.numpy()  # torch would copy each with threads of its own
+    squares = images.numpy()  # see to_tensor
 
     def decode(index: int) -> float:
         image = files.decode(index, reduce=2 * side)
-        square = image.resize((side, side), Image.Resampling.BILINEAR)
-        squares[index] = np.asarray(square).transpose(2, 0, 1)
+        squares[index] = to_tensor(image.resize((side, side), Image.Resampling.BILINEAR))
         tick("decoding", 1)
         return image.width / image.height
 
